@@ -21,7 +21,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign.checks import check
 from kcm.actors.simulation.campaign.failure_reports import explained, must_hold, report
 from kcm.actors.simulation.campaign.setting import Setting
-from kcm.actors.simulation.invariants.common.raised_exceptions import Mishaps
+from kcm.actors.simulation.invariants.common.raised_exceptions import RaisedExceptions
 from kcm.actors.simulation.trials.actions import create
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import Key, Object
@@ -114,7 +114,7 @@ def test_raised_exception_is_a_violation_with_traceback(spec: ControllerSpec, wh
     vanished = parse_faults("actor-vanished 5..9 most=1 actor=dispatcher process=manager")
     failed = check(0, vanished, setting=setting(spec))
     violation = failed.violations[0]
-    assert violation.invariant == Mishaps.name
+    assert violation.invariant == RaisedExceptions.name
     assert f"{where}: KeyError: 'no such word' (test_raised_exceptions.py:" in violation.text
     text = report(explained(failed, setting=setting(spec)))
     assert "Traceback (most recent call last):" in text

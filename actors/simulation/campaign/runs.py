@@ -18,7 +18,7 @@ from kcm.actors.simulation.calendar import LEASE
 from kcm.actors.simulation.campaign.coverage import Coverage, StepsOfRun
 from kcm.actors.simulation.campaign.recorder import Recording
 from kcm.actors.simulation.campaign.setting import USUAL, Composition, Setting, run_environment
-from kcm.actors.simulation.invariants.common.raised_exceptions import Mishaps
+from kcm.actors.simulation.invariants.common.raised_exceptions import RaisedExceptions
 from kcm.actors.simulation.invariants.common.usual import usual_invariants
 from kcm.actors.simulation.invariants.common.writes import Quiet
 from kcm.actors.simulation.invariants.observer import InvariantChecker, Violation
@@ -202,10 +202,10 @@ class _Run:
         self._checker = InvariantChecker(self.cluster, () if brief else [*invariants, self._quiet, *further])
         self._fail = self._checker.fail
         self._steps = StepsOfRun(self.cluster, self._checker, plan)
-        self._mishaps = Mishaps(
+        self._raised = RaisedExceptions(
             self.cluster,
             allowed={trial.controller: trial.raises for trial in self.composed.trials},
-            fail=lambda text: self._fail(Mishaps.name, text),
+            fail=lambda text: self._fail(RaisedExceptions.name, text),
         )
 
     def to_its_end(self) -> Run:
@@ -231,7 +231,7 @@ class _Run:
         except HotLoopError as err:
             self._fail(GOES_ON, str(err))
         trace = cluster.trace
-        checker.elsewhere[Mishaps.name] += 1
+        checker.elsewhere[RaisedExceptions.name] += 1
         return Run(
             setting=setting.name,
             seed=self._seed,
@@ -248,7 +248,7 @@ class _Run:
             steps=cluster.world.steps,
             settled=self._settled,
             end={} if checker.violations else self.composed.end_state(cluster),
-            mishaps=[] if not checker.violations else list(self._mishaps.lines()),
+            mishaps=[] if not checker.violations else list(self._raised.lines()),
             digest="" if trace is None else trace.digest,
             notes=[] if trace is None else trace.notes,
         )

@@ -44,7 +44,7 @@ def _asked(request: Mapping[str, Any]) -> Any:
     return parse_request(base64.b64decode(request["spec"]["request"]))
 
 
-class ApprovedByWhoMay:
+class OnlyKubeletsAreApproved:
     """Automatic approval is limited to client certificates of nodes that an authorized user requests."""
 
     name = "only kubelets are approved"
@@ -154,7 +154,7 @@ def _is_expired(request: Mapping[str, Any], now: float) -> bool:
     return end is not None and end < now
 
 
-class CleanedByTheRules:
+class OnlyOverdueRequestsAreCleaned:
     """The cleaner deletes only requests that are overdue by its table."""
 
     name = "only what is overdue is cleaned up"
@@ -177,7 +177,7 @@ class CleanedByTheRules:
                         fail(f"{command.key} is cleaned up before its time")
 
 
-class NoPodRequestGoesEarly:
+class OnlyOldPodRequestsAreCleaned:
     """The cleaner deletes only PodCertificateRequests that, by its table, are old enough."""
 
     name = "no PodCertificateRequest is cleaned up early"

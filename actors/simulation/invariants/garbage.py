@@ -67,9 +67,9 @@ class OnlyOrphansAreCollected:
                             continue
                         if command.resource_version not in (None, str(entry.resource_version)):
                             continue  # the server refuses the deletion, or has a newer version than the table
-                        self._look(command, decode_object(entry.raw), fail)
+                        self._check(command, decode_object(entry.raw), fail)
 
-    def _look(self, command: Delete, obj: Object, fail: Fail) -> None:
+    def _check(self, command: Delete, obj: Object, fail: Fail) -> None:
         if not any(references_of(obj)):
             fail(f"{command.resource} {command.key} is collected, and never had an owner")
         for reference in references_of(obj):

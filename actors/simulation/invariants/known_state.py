@@ -56,7 +56,7 @@ def handling_delay(faults: Iterable[Fault]) -> float:
 
 
 @dataclass(slots=True)
-class Streak(Generic[Value]):
+class InferredSync(Generic[Value]):
     """Commands that may belong to one reconciliation (see the module's docstring).
 
     begun: the state that the invariant recorded at the beginning.
@@ -69,14 +69,14 @@ class Streak(Generic[Value]):
     last: float
 
 
-class Streaks(Generic[Value]):
+class InferredSyncs(Generic[Value]):
     """Open streaks of every sender in every process."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock
         self._delay = handling_delay(cluster.injector.faults)
-        self._streaks: dict[tuple[str, str, str], Streak[Value]] = {}  # (process, sender, uid of the owner)
-        self._open: dict[int, Streak[Value]] = {}  # by the id of a command without an outcome
+        self._syncs: dict[tuple[str, str, str], InferredSync[Value]] = {}  # (process, sender, uid of the owner)
+        self._open: dict[int, InferredSync[Value]] = {}  # by the id of a command without an outcome
         self._incarnations: dict[tuple[str, str], int] = {}  # (process, sender) → latest admitted incarnation
 
     def submitted(
@@ -87,23 +87,23 @@ class Streaks(Generic[Value]):
         begin: returns the state, if the commands begin a new streak.
         """
         now = self._clock.monotonic()
-        streak = self._streaks.get((process, sender, owner))
-        if streak is None or (not streak.open and now > streak.last + self._delay):
-            streak = self._streaks[process, sender, owner] = Streak(begin(), 0, now)
+        sync = self._syncs.get((process, sender, owner))
+        if sync is None or (not sync.open and now > sync.last + self._delay):
+            sync = self._syncs[process, sender, owner] = InferredSync(begin(), 0, now)
         for command in commands:
-            streak.open += 1
-            self._open[id(command)] = streak
-        streak.last = now
-        return streak.begun
+            sync.open += 1
+            self._open[id(command)] = sync
+        sync.last = now
+        return sync.begun
 
     def settled(self, command: Command) -> Value | None:
         """Record the outcome of a command. Returns the state at the beginning of its streak; None without a streak."""
-        streak = self._open.pop(id(command), None)
-        if streak is None:
+        sync = self._open.pop(id(command), None)
+        if sync is None:
             return None
-        streak.open -= 1
-        streak.last = self._clock.monotonic()
-        return streak.begun
+        sync.open -= 1
+        sync.last = self._clock.monotonic()
+        return sync.begun
 
     def admitted(self, process: str, sender: str, incarnation: int, lost: Iterable[Command]) -> bool:
         """Record that the dispatcher admitted an incarnation; return whether it is new.
@@ -126,5 +126,5 @@ class Streaks(Generic[Value]):
         self._end(process)
 
     def _end(self, process: str, sender: str | None = None) -> None:
-        for streak in [streak for streak in self._streaks if streak[0] == process and sender in (None, streak[1])]:
-            del self._streaks[streak]
+        for sync in [sync for sync in self._syncs if sync[0] == process and sender in (None, sync[1])]:
+            del self._syncs[sync]

@@ -14,7 +14,7 @@ CLIENT = "namespace-controller"
 FINALIZER = "kubernetes"
 
 
-class EmptiedInOrder:
+class NamespacesAreEmptiedInOrder:
     """The namespace controller deletes content of terminating namespaces only, and pods first.
 
     It removes its finalizer only from empty namespaces, and no other finalizers.

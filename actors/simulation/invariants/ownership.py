@@ -47,7 +47,7 @@ class Owns:
         return self.owner.id, self.dependents.id
 
 
-class Keeper(NamedTuple):
+class DeclaredController(NamedTuple):
     """A controller of a setting.
 
     sender: name of its actor.
@@ -63,16 +63,16 @@ class Keeper(NamedTuple):
     deletes_any: bool = False
 
 
-def keeper(
+def declared_controller(
     controller: str,
     *,
     client: str = "",
     owns: Sequence[Owns] = (),
     deletes: Sequence[Resource] = (),
     deletes_any: bool = False,
-) -> Keeper:
-    """Return the Keeper for a controller's name."""
-    return Keeper(controller_name(controller), client or controller, owns, deletes, deletes_any)
+) -> DeclaredController:
+    """Return the DeclaredController for a controller's name."""
+    return DeclaredController(controller_name(controller), client or controller, owns, deletes, deletes_any)
 
 
 def storage_of(resource: Resource) -> str:
@@ -83,16 +83,18 @@ def storage_of(resource: Resource) -> str:
 class Ownership:
     """Keepers of a setting, and indexes over them.
 
-    keepers: keepers by actor name.
+    controllers: controllers by actor name.
     dependents: dependents of each resource, by its id.
     read_once: declarations with `read_once`, by the id of the owner's resource.
     read_each_version: resources of the declarations with `read_each_version`.
     counted: declarations of owners with a known number of pods, by the owner's kind.
     """
 
-    def __init__(self, keepers: Iterable[Keeper]) -> None:
-        self.keepers: Mapping[str, Keeper] = MappingProxyType({each.sender: each for each in keepers})
-        every = [owns for each in self.keepers.values() for owns in each.owns]
+    def __init__(self, controllers: Iterable[DeclaredController]) -> None:
+        self.controllers: Mapping[str, DeclaredController] = MappingProxyType(
+            {each.sender: each for each in controllers}
+        )
+        every = [owns for each in self.controllers.values() for owns in each.owns]
         self.dependents: Mapping[str, frozenset[Resource]] = MappingProxyType(
             {
                 owner: frozenset(owns.dependents for owns in every if owns.owner.id == owner)
@@ -103,12 +105,12 @@ class Ownership:
         counted = [owns for owns in every if owns.dependents == PODS and owns.wanted is not None]
         self.counted: Mapping[str, Owns] = MappingProxyType({owns.owner.kind: owns for owns in counted})
         self.counted_ids = frozenset(owns.owner.id for owns in counted)
-        self.senders = frozenset(each.sender for each in self.keepers.values() if each.owns)
+        self.senders = frozenset(each.sender for each in self.controllers.values() if each.owns)
         self.read_each_version = frozenset(
             each for owns in every if owns.read_each_version for each in (owns.owner, owns.dependents)
         )
         self.pod_senders = frozenset(
-            each.sender for each in self.keepers.values() if any(owns in counted for owns in each.owns)
+            each.sender for each in self.controllers.values() if any(owns in counted for owns in each.owns)
         )
 
     def replicas(self, owner: Object, kind: str) -> int:

@@ -37,7 +37,7 @@ def evaluators_at(now: float) -> tuple[Evaluator, ...]:
     return Pods(lambda: now), Services(), VolumeClaims(), Evaluator("configmaps"), Evaluator("secrets")
 
 
-def really_used(
+def actual_usage(
     cluster: SimulatedCluster, quota: Object, names: Iterable[str], *, ahead: float = 0.0
 ) -> Mapping[str, Quantity]:
     """Return the usage of the quota's namespace on the server. ahead: seconds by which the manager's clock is ahead."""
@@ -52,7 +52,7 @@ def really_used(
     return usage.used
 
 
-class QuotasHold:
+class QuotasAreNotExceeded:
     """Nothing is created beyond the limits in a quota's status.
 
     Usage may exceed a quota if it existed before, or if the limits were higher; then it does not grow. Objects created
@@ -76,7 +76,7 @@ class QuotasHold:
                 if change.storage == RESOURCE_QUOTAS.name and not created:
                     self._counted(change)
             for change in created:
-                self._look(change.storage, split_key(change.key)[0], fail)
+                self._check(change.storage, split_key(change.key)[0], fail)
 
     def _counted(self, change: StoreChange) -> None:
         """Update the usage that the controller's first count has missed, after a change of a quota."""
@@ -85,14 +85,14 @@ class QuotasHold:
             quota, before = decoded(change.raw), decoded(change.previous)
             known = read_amounts((quota.get("status") or {}).get("used"))
             fresh = known.keys() - ((before.get("status") or {}).get("hard") or {}).keys()
-            really = really_used(self._cluster, quota, fresh, ahead=self._ahead)
+            really = actual_usage(self._cluster, quota, fresh, ahead=self._ahead)
             self._unseen[change.key] = growth(masked(known, fresh), really)
 
-    def _look(self, resource: str, namespace: str, fail: Fail) -> None:
+    def _check(self, resource: str, namespace: str, fail: Fail) -> None:
         for quota in self._cluster.shown(RESOURCE_QUOTAS, namespace):
             status = quota.get("status") or {}
             hard, known = read_amounts(status.get("hard")), read_amounts(status.get("used"))
-            used = really_used(self._cluster, quota, known.keys() & hard.keys(), ahead=self._ahead)
+            used = actual_usage(self._cluster, quota, known.keys() & hard.keys(), ahead=self._ahead)
             unseen = self._unseen.get(key_of(quota), {})
             for name, quantity in used.items():
                 charged = minus(quantity, unseen.get(name, ZERO))
@@ -103,7 +103,7 @@ class QuotasHold:
                     )
 
 
-class CountsWhatWasThere:
+class QuotaUsageExisted:
     """The controller writes the limits of the spec, and a usage that existed.
 
     A count is based on a version of the quota, which the write replaces, and on tables that contain everything that was
@@ -136,9 +136,9 @@ class CountsWhatWasThere:
             return  # changes of usage by admission, not by the controller
         for change in observation.changes:
             if change.storage == RESOURCE_QUOTAS.name and change.type == MODIFIED:
-                self._look(decoded(change.raw), decoded(change.previous), fail)
+                self._check(decoded(change.raw), decoded(change.previous), fail)
 
-    def _look(self, quota: Object, before: Object, fail: Fail) -> None:
+    def _check(self, quota: Object, before: Object, fail: Fail) -> None:
         status, replaced = quota.get("status") or {}, before.get("status") or {}
         if status == replaced:
             return

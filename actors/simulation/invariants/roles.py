@@ -33,7 +33,7 @@ def aggregated(role: Mapping[str, Any], roles: Mapping[str, Mapping[str, Any]]) 
     return found
 
 
-class NothingButRulesOfAggregated:
+class OnlyAggregatedRulesAreWritten:
     """The controller creates and deletes no ClusterRoles, and changes only the rules of aggregated roles.
 
     The role must be aggregated in the version that the write replaces, so that no write of a user is overwritten.
@@ -51,9 +51,9 @@ class NothingButRulesOfAggregated:
             elif change.type == DELETED or not change.previous:
                 fail(f"ClusterRole {name_of(decoded(change.raw))}: {change.type}")
             else:
-                self._look(decoded(change.raw), decoded(change.previous), fail)
+                self._check(decoded(change.raw), decoded(change.previous), fail)
 
-    def _look(self, after: Object, before: Object, fail: Fail) -> None:
+    def _check(self, after: Object, before: Object, fail: Fail) -> None:
         if before.get("aggregationRule") is None:
             fail(f"rules of {name_of(after)} are written, and it aggregates none")
         then, now = _beside_rules(before), _beside_rules(after)

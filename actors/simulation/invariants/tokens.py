@@ -20,7 +20,7 @@ OF_TOKENS = "bootstrap.kubernetes.io/token"
 SIGNATURES = "jws-kubeconfig-"
 
 
-def _said(secret: Mapping[str, Any], field: str) -> bytes:
+def _field_of(secret: Mapping[str, Any], field: str) -> bytes:
     return base64.b64decode((secret.get("data") or {}).get(field) or "")
 
 
@@ -30,7 +30,7 @@ def expiry(secret: Mapping[str, Any]) -> float | None:
 
 
 def _expiration(secret: Mapping[str, Any]) -> float | None:
-    text = _said(secret, "expiration").decode()
+    text = _field_of(secret, "expiration").decode()
     try:
         return parse_time(text) if text else None
     except ValueError:
@@ -40,10 +40,10 @@ def _expiration(secret: Mapping[str, Any]) -> float | None:
 def key_to_sign_with(secret: Mapping[str, Any], *, now: float) -> tuple[str, bytes] | None:
     """Return id and key of a token that may sign; None for other Secrets."""
     found = re.fullmatch(r"bootstrap-token-([a-z0-9]{6})", name_of(secret))
-    key, ends = _said(secret, "token-secret"), _expiration(secret)
-    if found is None or not key or _said(secret, "token-id").decode() != found[1]:
+    key, ends = _field_of(secret, "token-secret"), _expiration(secret)
+    if found is None or not key or _field_of(secret, "token-id").decode() != found[1]:
         return None
-    if _said(secret, "usage-bootstrap-signing") != b"true" or (ends is not None and ends <= now):
+    if _field_of(secret, "usage-bootstrap-signing") != b"true" or (ends is not None and ends <= now):
         return None
     return found[1], key
 
@@ -82,14 +82,14 @@ class OnlySignaturesChange:
                 if change.storage != "configmaps" or change.type == DELETED or not change.previous:
                     fail(f"{change.type} {change.storage}")
                 else:
-                    self._look(decoded(change.raw), decoded(change.previous), fail)
+                    self._check(decoded(change.raw), decoded(change.previous), fail)
 
     def _note(self, secret: Object) -> None:
         if secret.get("type") == OF_TOKENS:
             token = name_of(secret).removeprefix("bootstrap-token-")
-            self._keys.setdefault(token, set()).add(_said(secret, "token-secret"))
+            self._keys.setdefault(token, set()).add(_field_of(secret, "token-secret"))
 
-    def _look(self, after: Object, before: Object, fail: Fail) -> None:
+    def _check(self, after: Object, before: Object, fail: Fail) -> None:
         now, then = after.get("data") or {}, before.get("data") or {}
         for field in now.keys() | then.keys():
             if now.get(field) == then.get(field) or (field.startswith(SIGNATURES) and field not in now):

@@ -96,7 +96,7 @@ def _uid(volume: Object) -> str:
     return (volume["spec"].get("claimRef") or {}).get("uid") or ""
 
 
-class HeldWhileUsed:
+class ProtectedWhileUsed:
     """The protection finalizers of claims and volumes are removed only once they are unused.
 
     A pod that was bound after the claim was deleted does not count: this may have happened after the pods were listed.
@@ -117,7 +117,7 @@ class HeldWhileUsed:
             case Handled(client=client, changes=changes) if client in (OF_CLAIMS, OF_VOLUMES):
                 for change in changes:
                     if change.previous:
-                        self._judge(client, decoded(change.previous), decoded(change.raw), fail)
+                        self._check(client, decoded(change.previous), decoded(change.raw), fail)
 
     def _committed(self, change: StoreChange) -> None:
         if change.storage == CLAIMS and change.type != ADDED:
@@ -131,7 +131,7 @@ class HeldWhileUsed:
             elif pod["spec"].get("nodeName") and claim_keys(pod):
                 self._placed.setdefault(uid_of(pod), (pod, change.revision))
 
-    def _judge(self, client: str, before: Object, after: Object, fail: Fail) -> None:
+    def _check(self, client: str, before: Object, after: Object, fail: Fail) -> None:
         gone = set(finalizers_of(before)) - set(finalizers_of(after))
         if client == OF_CLAIMS and CLAIM_PROTECTION in gone:
             for pod in self._users(key_of(before), before):

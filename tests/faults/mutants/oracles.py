@@ -6,7 +6,7 @@ from collections import deque
 
 from kcm.actors.reconciliation.actor_names import INFORMERS
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import Streaks
+from kcm.actors.simulation.invariants.known_state import InferredSyncs
 from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Fail,
@@ -112,7 +112,7 @@ class OwnersLive:
         self._looked: dict[
             tuple[str, str], str
         ] = {}  # (process, path) → uid that was read live, unless the object was terminating
-        self._streaks: Streaks[bool] = Streaks(cluster)  # whether the owner was known to be terminating
+        self._syncs: InferredSyncs[bool] = InferredSyncs(cluster)  # whether the owner was known to be terminating
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -120,11 +120,11 @@ class OwnersLive:
                 obj = decode_object(response.body)
                 self._looked[process, request.path] = "" if is_deleting(obj) else uid_of(obj)
             case OutcomeReceived(command=command) if command is not None:
-                self._streaks.settled(command)
+                self._syncs.settled(command)
             case ProcessStarted(process, _):
-                self._streaks.started(process)
+                self._syncs.started(process)
             case Admitted():
-                self._streaks.admitted(*observation)
+                self._syncs.admitted(*observation)
             case Submitted(process, system, submit):
                 for command in submit.commands:
                     if command.resource != PODS.id or not isinstance(command, Create | Patch):
@@ -137,7 +137,7 @@ class OwnersLive:
                     if isinstance(command, Create):
                         shown = system.tables[resource.id].get(key)
                         known = shown is not None and shown.uid == owner.uid and is_deleting(decode_object(shown.raw))
-                        if self._streaks.submitted(
+                        if self._syncs.submitted(
                             process, submit.sender, owner.uid, (command,), lambda known=known: known
                         ):
                             fail(f"a pod is created for {owner.kind} {key}, which is known to be going")

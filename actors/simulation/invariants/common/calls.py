@@ -46,7 +46,7 @@ from kcm.runtime.faults.vocabulary import FaultKind
 from kcm.runtime.tables.table import OWNER, owner_value
 
 
-class NothingWrittenTwice:
+class NoUnchangedWrites:
     """No manager updates an object without changing it."""
 
     name = "no write of what is there"
@@ -70,7 +70,7 @@ def _without_version(raw: bytes) -> Object:
     return {**obj, "metadata": meta}
 
 
-class NoLookWithoutReason:
+class LiveReadsHaveACause:
     """No live read without a cause, see the docstring of the module."""
 
     name = "a live look has a reason"
@@ -78,36 +78,38 @@ class NoLookWithoutReason:
 
     def __init__(self, ownership: Ownership) -> None:
         self._ownership = ownership
-        self._reasons: Counter[tuple[str, str]] = (
+        self._causes: Counter[tuple[str, str]] = (
             Counter()
         )  # by process and sender: causes minus the reads that used them
-        self._asked: set[tuple[str, str, str, str]] = (
+        self._read_once: set[tuple[str, str, str, str]] = (
             set()
         )  # by process and sender: owners, and owners of dependents, that were read
         self._incarnations: dict[tuple[str, str], int] = {}  # by process and sender
         self._storages = {storage_of(each): each.id for each in ownership.read_each_version}
         self._versions: dict[tuple[str, Key], int] = {}  # versions on the server, by resource and key
-        self._looked: dict[tuple[str, str, str, Key], int] = {}  # by process and sender: version that was read last
+        self._read_versions: dict[
+            tuple[str, str, str, Key], int
+        ] = {}  # by process and sender: version that was read last
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case Submitted(process, system, submit) if submit.sender in self._ownership.senders:
                 for command in submit.commands:
                     if isinstance(command, Get | List) and not (
-                        self._sees_orphans(system, command)
-                        or self._sees_no_owner(system, command)
-                        or self._asks_first(process, submit.sender, command)
-                        or self._looks_at_another(process, system, submit.sender, command)
+                        self._finds_orphans(system, command)
+                        or self._finds_unknown_owner(system, command)
+                        or self._is_first_read(process, submit.sender, command)
+                        or self._reads_another_version(process, system, submit.sender, command)
                     ):
-                        self._reasons[process, submit.sender] -= 1
-                        if self._reasons[process, submit.sender] < 0:
+                        self._causes[process, submit.sender] -= 1
+                        if self._causes[process, submit.sender] < 0:
                             fail(f"{submit.sender} looks at {command} for no reason")
             case OutcomeReceived(process, _, sender, _, outcome) if sender in self._ownership.senders:
                 if not isinstance(outcome, Done):
-                    self._reasons[process, sender] += 1
+                    self._causes[process, sender] += 1
             case Admitted(process, name, incarnation, lost):
                 if self._incarnations.get((process, name)) == incarnation:
-                    self._reasons[process, name] += len(lost)
+                    self._causes[process, name] += len(lost)
                 else:
                     self._incarnations[process, name] = incarnation
                     self._forget(process, name)
@@ -123,11 +125,13 @@ class NoLookWithoutReason:
 
     def _forget(self, process: str, name: str) -> None:
         """Drop the state of the previous incarnation."""
-        del self._reasons[process, name]
-        self._asked = {target for target in self._asked if target[:2] != (process, name)}
-        self._looked = {target: version for target, version in self._looked.items() if target[:2] != (process, name)}
+        del self._causes[process, name]
+        self._read_once = {target for target in self._read_once if target[:2] != (process, name)}
+        self._read_versions = {
+            target: version for target, version in self._read_versions.items() if target[:2] != (process, name)
+        }
 
-    def _sees_orphans(self, system: ControllerSystem, command: Get | List) -> bool:
+    def _finds_orphans(self, system: ControllerSystem, command: Get | List) -> bool:
         """Report whether an owner is read live while some possible dependents have no owner."""
         dependents = self._ownership.dependents.get(command.resource)
         if dependents is None or not isinstance(command, Get):
@@ -135,7 +139,7 @@ class NoLookWithoutReason:
         orphans = owner_value(namespace=split_key(command.key)[0], controller=None)
         return any(system.tables[resource.id].indexed(OWNER, orphans) for resource in dependents)
 
-    def _sees_no_owner(self, system: ControllerSystem, command: Get | List) -> bool:
+    def _finds_unknown_owner(self, system: ControllerSystem, command: Get | List) -> bool:
         """Report whether an owner is read live that dependents refer to by a uid which the table does not show."""
         owns = self._ownership.read_once.get(command.resource)
         if owns is None or not isinstance(command, Get):
@@ -148,22 +152,22 @@ class NoLookWithoutReason:
         }
         return bool(named - {"" if shown is None else shown.uid})
 
-    def _asks_first(self, process: str, sender: str, command: Get | List) -> bool:
+    def _is_first_read(self, process: str, sender: str, command: Get | List) -> bool:
         """Report whether an incarnation reads this owner, or its dependents, for the first time."""
-        owned = self._ownership.keepers[sender].owns
+        owned = self._ownership.controllers[sender].owns
         declared = [owns for owns in owned if owns.read_once]
         resources = {owns.owner.id if isinstance(command, Get) else owns.dependents.id for owns in declared}
         if command.resource not in resources:
             return False
         about = command.key if isinstance(command, Get) else f"{command.namespace} {command.label_selector}"
         target = (process, sender, command.resource, about)
-        is_first = target not in self._asked
-        self._asked.add(target)
+        is_first = target not in self._read_once
+        self._read_once.add(target)
         return is_first
 
-    def _looks_at_another(self, process: str, system: ControllerSystem, sender: str, command: Get | List) -> bool:
+    def _reads_another_version(self, process: str, system: ControllerSystem, sender: str, command: Get | List) -> bool:
         """Report whether a read that `read_each_version` permits reads a version not yet read, or not in the table."""
-        declared = [owns for owns in self._ownership.keepers[sender].owns if owns.read_each_version]
+        declared = [owns for owns in self._ownership.controllers[sender].owns if owns.read_each_version]
         resources = {each for owns in declared for each in owns.resources}
         if not isinstance(command, Get) or command.resource not in resources:
             return False
@@ -172,8 +176,8 @@ class NoLookWithoutReason:
         shown = 0 if entry is None else entry.resource_version
         if there != shown:
             return True  # the reader learns that its table is late, and reads again once it is not
-        is_another = there != self._looked.get(target)
-        self._looked[target] = there
+        is_another = there != self._read_versions.get(target)
+        self._read_versions[target] = there
         return is_another
 
 
@@ -204,7 +208,7 @@ class CallsInProportion:
     JUMP = 2 * 2 * 2  # both ends of a jump, unavailable and available, two statuses
 
     def __init__(self, cluster: SimulatedCluster, ownership: Ownership) -> None:
-        sized = [each for each in ownership.keepers.values() if any(owns.most_pods for owns in each.owns)]
+        sized = [each for each in ownership.controllers.values() if any(owns.most_pods for owns in each.owns)]
         self._senders = frozenset(each.sender for each in sized)
         self._clients = frozenset(each.client for each in sized)
         self._owners = {storage_of(owns.owner): owns for each in sized for owns in each.owns if owns.most_pods}
@@ -222,12 +226,12 @@ class CallsInProportion:
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case Committed(changes):
-                self._take(self._pending, ours=False)
+                self._process(self._pending, ours=False)
                 self._pending = changes
             case Handled(process, client, changes=changes) if changes:
                 self._pending = ()
                 ours = process.startswith("manager") and client in self._clients
-                self._take(changes, ours=ours)
+                self._process(changes, ours=ours)
                 if ours and changes[0].storage == "pods":
                     self._written("pods", fail)
                 elif ours and changes[0].storage in self._owners:  # and no event
@@ -248,7 +252,7 @@ class CallsInProportion:
         if self.written[what] > enough:
             fail(f"{self.written[what]} writes of {what} have changed something, and there was reason for {enough}")
 
-    def _take(self, changes: Sequence[StoreChange], *, ours: bool) -> None:
+    def _process(self, changes: Sequence[StoreChange], *, ours: bool) -> None:
         """Process committed changes. ours: the writer is one of the checked controllers."""
         for change in changes:
             if change.storage == "pods":

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import Streaks
+from kcm.actors.simulation.invariants.known_state import InferredSyncs
 from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
@@ -56,28 +56,28 @@ class _Pod:
 
     version: version in the outcome; without an outcome, the version that the server committed; 0 before that.
     epoch: epoch of the table at that time; versions of different epochs cannot be compared.
-    asker: sender of a creation without an outcome; "" once the pod is known to exist.
-    unsure: whether the creation was sent with an unknown outcome.
+    creator: sender of a creation without an outcome; "" once the pod is known to exist.
+    maybe_created: whether the creation was sent with an unknown outcome.
     ended: whether the pod is terminal or being deleted, so that it does not count.
     """
 
     owner: OwnerRef
     version: int
     epoch: int
-    asker: str
-    unsure: bool = False
+    creator: str
+    maybe_created: bool = False
     ended: bool = False
 
 
 @dataclass(slots=True)
-class _Room:
+class _Allowance:
     """Remaining numbers of permitted creations and deletions, from the state known at the beginning of a streak."""
 
     creations: int
     deletions: int
 
 
-class _Own:
+class _ProcessState:
     """Writes and reads of one process.
 
     pods: pods that it has created, adopted or fetched, by key.
@@ -113,14 +113,14 @@ class _Own:
         }
         for key, pod in self.pods.items():
             unseen = pod.version == 0 or (pod.version > table.version and pod.epoch == table.epoch)
-            if pod.owner.uid != owner or pod.ended or not unseen or (surely and pod.asker):
+            if pod.owner.uid != owner or pod.ended or not unseen or (surely and pod.creator):
                 continue
             entry = table.get(key)
             if entry is None or (entry.uid not in self.deleted and is_active(entry.facts)):
                 active.add(key)
         return active
 
-    def saw(self, pod: Object) -> None:
+    def record_pod(self, pod: Object) -> None:
         """Record a pod that the server returned. A pod that is terminal or has no owner does not count any more."""
         owner, ended = controller_of(pod), not is_active(pod_facts(pod))
         if owner is None or ended:
@@ -132,15 +132,15 @@ class _Own:
         else:
             self.pods[key_of(pod)] = _Pod(owner, int(resource_version_of(pod)), self.table.epoch, "", ended=ended)
 
-    def is_there(self, key: Key, version: int) -> None:
+    def record_version(self, key: Key, version: int) -> None:
         """Record the version of a committed creation that has no outcome yet. A table of this version has the pod."""
         pod = self.pods.get(key)
         if pod is not None and pod.version == 0:
             pod.version, pod.epoch = version, self.table.epoch
 
-    def forget_what_was_asked(self, asker: str, lost: Sequence[Command]) -> None:
+    def forget_commands(self, creator: str, lost: Sequence[Command]) -> None:
         """Drop the effects of commands of a former incarnation, or that were lost with a mailbox."""
-        for key in [key for key, pod in self.pods.items() if pod.asker == asker]:
+        for key in [key for key, pod in self.pods.items() if pod.creator == creator]:
             del self.pods[key]
         for command in lost:
             if isinstance(command, Delete) and command.resource == PODS.id:
@@ -155,28 +155,28 @@ class NoPodTooMany:
 
     def __init__(self, cluster: SimulatedCluster, ownership: Ownership) -> None:
         self._ownership = ownership
-        self._own: dict[str, _Own] = {}
-        self._streaks: Streaks[_Room] = Streaks(cluster)
+        self._own: dict[str, _ProcessState] = {}
+        self._syncs: InferredSyncs[_Allowance] = InferredSyncs(cluster)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case ProcessStarted(process, system):
-                self._own[process] = _Own(system, self._ownership)
-                self._streaks.started(process)
+                self._own[process] = _ProcessState(system, self._ownership)
+                self._syncs.started(process)
             case Committed(changes):
                 for change in changes:
                     if change.storage == PODS.plural and change.type == ADDED:
                         for own in self._own.values():
-                            own.is_there(change.key, int(resource_version_of(decoded(change.raw))))
+                            own.record_version(change.key, int(resource_version_of(decoded(change.raw))))
             case Submitted(process, _, submit) if submit.sender.startswith("controller:"):
                 self._submitted(process, submit, fail)
             case OutcomeReceived(process, _, sender, command, outcome) if command is not None:
-                room = self._streaks.settled(command)
+                allowance = self._syncs.settled(command)
                 if sender in self._ownership.pod_senders:
-                    _learn(self._own[process], command, outcome, room)
+                    _record_outcome(self._own[process], command, outcome, allowance)
             case Admitted(process, name, _, lost):
-                self._own[process].forget_what_was_asked(name, lost)
-                self._streaks.admitted(*observation)
+                self._own[process].forget_commands(name, lost)
+                self._syncs.admitted(*observation)
 
     def _submitted(self, process: str, submit: Submit, fail: Fail) -> None:
         own = self._own[process]
@@ -193,29 +193,37 @@ class NoPodTooMany:
             if counted is None or counted.owner.id not in own.system.tables:
                 continue
 
-            def now(namespace: str = namespace, owner: OwnerRef = owner) -> _Room:
+            def now(namespace: str = namespace, owner: OwnerRef = owner) -> _Allowance:
                 wanted = own.owners.wanted(namespace, owner)
                 if not wanted:
-                    return _Room(0, 0)
-                return _Room(
+                    return _Allowance(0, 0)
+                return _Allowance(
                     max(wanted) - len(own.pods_of(owner.uid)), len(own.pods_of(owner.uid, surely=True)) - min(wanted)
                 )
 
-            room, newest = self._streaks.submitted(process, submit.sender, owner.uid, commands, now), now()
-            room.creations = max(room.creations, newest.creations)
-            room.deletions = max(room.deletions, newest.deletions)
-            self._judge(own, submit.sender, owner, commands, room, fail)
+            allowance, newest = self._syncs.submitted(process, submit.sender, owner.uid, commands, now), now()
+            allowance.creations = max(allowance.creations, newest.creations)
+            allowance.deletions = max(allowance.deletions, newest.deletions)
+            self._check(own, submit.sender, owner, commands, allowance, fail)
 
-    def _judge(self, own: _Own, sender: str, owner: OwnerRef, commands: list[Command], room: _Room, fail: Fail) -> None:
-        """Check commands against the room, and deduct them from it."""
+    def _check(
+        self,
+        own: _ProcessState,
+        sender: str,
+        owner: OwnerRef,
+        commands: list[Command],
+        allowance: _Allowance,
+        fail: Fail,
+    ) -> None:
+        """Check commands against the allowance, and deduct them from it."""
         for command in commands:
             if isinstance(command, Create) and command.resource == PODS.id and not command.subresource:
                 pod = decode_object(command.body)
                 key = make_key(command.namespace, name_of(pod) or f"{len(own.pods)}{UNNAMED}")
                 known = own.pods_of(owner.uid)
                 if key not in known:
-                    room.creations -= 1
-                    if room.creations < 0:
+                    allowance.creations -= 1
+                    if allowance.creations < 0:
                         wanted = own.owners.wanted(command.namespace, owner)
                         fail(
                             f"{key} is created for {owner.kind} {owner.name}, which wants {wanted}; "
@@ -223,13 +231,13 @@ class NoPodTooMany:
                         )
                     own.pods[key] = _Pod(owner, 0, 0, sender)
             elif isinstance(command, Delete) and sender in self._ownership.pod_senders:
-                self._delete(own, owner, command, room, fail)
+                self._delete(own, owner, command, allowance, fail)
 
-    def _delete(self, own: _Own, owner: OwnerRef, command: Delete, room: _Room, fail: Fail) -> None:
+    def _delete(self, own: _ProcessState, owner: OwnerRef, command: Delete, allowance: _Allowance, fail: Fail) -> None:
         known = own.pods_of(owner.uid, surely=True)
         if command.key in known:
-            room.deletions -= 1
-            if room.deletions < 0:
+            allowance.deletions -= 1
+            if allowance.deletions < 0:
                 wanted = own.owners.wanted(split_key(command.key)[0], owner)
                 who = f"{owner.kind} {owner.name}"
                 fail(f"{command.key} is deleted although {who} wants {wanted} and has {sorted(known)}")
@@ -237,7 +245,7 @@ class NoPodTooMany:
         own.deleted.add(command.uid or (entry.uid if entry is not None else ""))
 
 
-def _owner(own: _Own, command: Command) -> tuple[str, OwnerRef] | None:
+def _owner(own: _ProcessState, command: Command) -> tuple[str, OwnerRef] | None:
     """Return (namespace, owner) as Owners does, also for pods that only this process has created.
 
     An adoption concerns the new owner, even if this process created the pod for another owner.
@@ -250,8 +258,8 @@ def _owner(own: _Own, command: Command) -> tuple[str, OwnerRef] | None:
     return own.owners.concerned(command)
 
 
-def _learn(own: _Own, command: Command, outcome: Outcome, room: _Room | None) -> None:
-    """Record what an outcome shows about pods and owners. room: of the streak in which the command was submitted."""
+def _record_outcome(own: _ProcessState, command: Command, outcome: Outcome, allowance: _Allowance | None) -> None:
+    """Record what an outcome shows about pods and owners. allowance: of the sync that submitted it."""
     match command, outcome:
         case Create(PODS.id), _:
             asked = decode_object(command.body)
@@ -259,21 +267,23 @@ def _learn(own: _Own, command: Command, outcome: Outcome, room: _Room | None) ->
             # Without an outcome the pod may exist, and with AlreadyExists it does. Its name is known for a retry.
             known = own.pods.get(key)
             if known is not None and name_of(asked) and isinstance(outcome, Unknown | AlreadyExists):
-                known.unsure = True
-            elif known is not None and not (known.unsure and isinstance(outcome, Refused)):  # the retry was never sent
+                known.maybe_created = True
+            elif known is not None and not (
+                known.maybe_created and isinstance(outcome, Refused)
+            ):  # the retry was never sent
                 del own.pods[key]
             if isinstance(outcome, Done):
-                own.saw(decode_object(outcome.body))
+                own.record_pod(decode_object(outcome.body))
         case Get(PODS.id), Done(body):
-            own.saw(decode_object(body))
+            own.record_pod(decode_object(body))
         case Get(PODS.id) | Delete(PODS.id), NotFound():
             own.pods.pop(command.key, None)
         case Patch(PODS.id), Done(body):
             pod = decode_object(body)
-            own.saw(pod)
-            if room is not None:
+            own.record_pod(pod)
+            if allowance is not None:
                 adopted = 1 if controller_of(pod) is not None else -1
-                room.creations, room.deletions = room.creations - adopted, room.deletions + adopted
+                allowance.creations, allowance.deletions = allowance.creations - adopted, allowance.deletions + adopted
         case Delete(PODS.id), Done():
             own.pods.pop(command.key, None)
         case Delete(PODS.id), _:
@@ -282,7 +292,7 @@ def _learn(own: _Own, command: Command, outcome: Outcome, room: _Room | None) ->
             own.owners.returned(command, body)
 
 
-def _unnamed(own: _Own, asked: Object) -> Key:
+def _unnamed(own: _ProcessState, asked: Object) -> Key:
     """Return the key of any pod of the same owner that has no name yet because the server generates it; "" for none."""
     owner = controller_of(asked)
     mine = (key for key, pod in own.pods.items() if key.endswith(UNNAMED) and pod.owner == owner)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.simulation.invariants.observer import Fail, Handled, Observation, Submitted, shown
-from kcm.actors.simulation.invariants.ownership import Keeper, Ownership
+from kcm.actors.simulation.invariants.ownership import DeclaredController, Ownership
 from kcm.protocols.messages.commands import Create, Delete
 from kcm.protocols.objects import controller_of, decode_object, split_key, uid_of
 from kcm.protocols.resources import resource_path
 
 
-class DeletesWhatItSaw:
+class DeletesTheObservedObject:
     """A deletion deletes the object that was decided on, and not a later object of the same name.
 
     A deletion with a uid precondition cannot delete another object. Deletions are distinguished by this uid, because
@@ -54,7 +54,7 @@ def _uid_of_response(body: bytes) -> str:
     return uid_of(response) or str((response.get("details") or {}).get("uid") or "")
 
 
-class KeepsToItsOwn:
+class OnlyOwnDependents:
     """A controller creates dependents only for its own owners, and deletes only these and what its trial declares.
 
     A deleted object whose owner is not in the process's table is not checked.
@@ -69,34 +69,36 @@ class KeepsToItsOwn:
     def observe(self, observation: Observation, fail: Fail) -> None:
         if not isinstance(observation, Submitted):
             return
-        keeper = self._ownership.keepers.get(observation.submit.sender)
-        if keeper is None:
+        controller = self._ownership.controllers.get(observation.submit.sender)
+        if controller is None:
             return
         for command in observation.submit.commands:
             if isinstance(command, Create) and not command.subresource:
-                owner = controller_of(decode_object(command.body)) if keeper.owns else None
-                kinds = _owner_kinds(keeper, command.resource)
+                owner = controller_of(decode_object(command.body)) if controller.owns else None
+                kinds = _owner_kinds(controller, command.resource)
                 if kinds and (owner is None or owner.kind not in kinds):
-                    fail(f"{keeper.sender} creates one of {command.resource} that none of {sorted(kinds)} owns")
-            elif isinstance(command, Delete) and not _may_delete(keeper, command.resource):
-                self._deleted(keeper, observation.system, command, fail)
+                    fail(f"{controller.sender} creates one of {command.resource} that none of {sorted(kinds)} owns")
+            elif isinstance(command, Delete) and not _may_delete(controller, command.resource):
+                self._deleted(controller, observation.system, command, fail)
 
     @staticmethod
-    def _deleted(keeper: Keeper, system: ControllerSystem, command: Delete, fail: Fail) -> None:
-        kinds = _owner_kinds(keeper, command.resource)
+    def _deleted(controller: DeclaredController, system: ControllerSystem, command: Delete, fail: Fail) -> None:
+        kinds = _owner_kinds(controller, command.resource)
         if not kinds:
-            fail(f"{keeper.sender} deletes {command.key} of {command.resource}, which is not its to delete")
+            fail(f"{controller.sender} deletes {command.key} of {command.resource}, which is not its to delete")
             return
         entry = shown(system, command.resource, command.key)
         if entry is None or (command.uid and entry.uid != command.uid) or entry.controller is None:
             return
         if entry.controller.kind not in kinds:
-            fail(f"{keeper.sender} deletes {command.key}, which {entry.controller.kind} {entry.controller.name} owns")
+            fail(
+                f"{controller.sender} deletes {command.key}, which {entry.controller.kind} {entry.controller.name} owns"
+            )
 
 
-def _owner_kinds(keeper: Keeper, resource_id: str) -> set[str]:
-    return {owns.owner.kind for owns in keeper.owns if owns.dependents.id == resource_id}
+def _owner_kinds(controller: DeclaredController, resource_id: str) -> set[str]:
+    return {owns.owner.kind for owns in controller.owns if owns.dependents.id == resource_id}
 
 
-def _may_delete(keeper: Keeper, resource_id: str) -> bool:
-    return keeper.deletes_any or any(resource.id == resource_id for resource in keeper.deletes)
+def _may_delete(controller: DeclaredController, resource_id: str) -> bool:
+    return controller.deletes_any or any(resource.id == resource_id for resource in controller.deletes)

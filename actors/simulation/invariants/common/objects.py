@@ -25,9 +25,9 @@ class SingleOwner:
         if isinstance(observation, Committed):
             for change in observation.changes:
                 if change.type != DELETED and b'"ownerReferences"' in change.raw:
-                    self._look(change, fail)
+                    self._check(change, fail)
 
-    def _look(self, change: StoreChange, fail: Fail) -> None:
+    def _check(self, change: StoreChange, fail: Fail) -> None:
         obj = decoded(change.raw)
         owners = metadata(obj).get("ownerReferences") or []
         if sum(1 for owner in owners if owner.get("controller")) > 1:
@@ -46,7 +46,7 @@ def _are_of_one_set(owner_ref: OwnerRef, other: OwnerRef) -> bool:
     return names.keys() == {"StatefulSet", "Pod"} and names["Pod"].rpartition("-")[0] == names["StatefulSet"]
 
 
-class StatusGoesForward:
+class ObservedGenerationIncreases:
     """The observedGeneration of a status never decreases, and is never greater than the generation."""
 
     name = "observedGeneration is true"
@@ -68,7 +68,7 @@ def _observed(obj: Object) -> int:
     return int((obj.get("status") or {}).get("observedGeneration") or 0)
 
 
-class OnlyEmptyReplicaSetsGo:
+class OnlyEmptyReplicaSetsAreDeleted:
     """Controllers except for the garbage collector delete a ReplicaSet only if it has no pods."""
 
     name = "only empty ReplicaSets are deleted"

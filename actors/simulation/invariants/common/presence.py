@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import Streaks, ValueHistory
+from kcm.actors.simulation.invariants.known_state import InferredSyncs, ValueHistory
 from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
@@ -36,7 +36,7 @@ from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 from kcm.runtime.tables.table import Table
 
 
-class _Asker(NamedTuple):
+class _Creator(NamedTuple):
     """Incarnation of an actor in one process, within one epoch of its table of pods.
 
     start: number of the start of the process.
@@ -59,7 +59,7 @@ class _Begun(NamedTuple):
 class _Decision(NamedTuple):
     """Decision to create a pod. newest: newest version of its owner that the process may have received."""
 
-    asker: _Asker
+    creator: _Creator
     begun: _Begun
     newest: int
 
@@ -69,7 +69,7 @@ class _Active(NamedTuple):
 
     key: Key
     since: int
-    asker: _Asker | None
+    creator: _Creator | None
 
 
 class NeverMorePodsThanWanted:
@@ -82,7 +82,7 @@ class NeverMorePodsThanWanted:
         self._ownership = ownership
         self._kinds = {storage_of(owns.owner): owns.owner.kind for owns in ownership.counted.values()}
         self._wanted: ValueHistory[int] = ValueHistory()
-        self._streaks: Streaks[_Begun] = Streaks(cluster)
+        self._syncs: InferredSyncs[_Begun] = InferredSyncs(cluster)
         self._starts: dict[str, int] = {}
         self._owners: dict[str, Owners] = {}  # by process
         self._decisions: dict[tuple[str, bytes], _Decision] = {}  # by process and request
@@ -95,13 +95,13 @@ class NeverMorePodsThanWanted:
             case ProcessStarted(process, system):
                 self._owners[process] = Owners(system, self._ownership)
                 self._starts[process] = self._starts.get(process, 0) + 1
-                self._streaks.started(process)
+                self._syncs.started(process)
             case Submitted(process, system, submit) if submit.sender in self._ownership.pod_senders:
                 self._submitted(process, system, submit)
             case OutcomeReceived(process, _, sender, command, outcome) if (
                 command is not None and sender in self._ownership.pod_senders
             ):
-                self._streaks.settled(command)
+                self._syncs.settled(command)
                 if isinstance(command, Create):
                     self._open[process, command.body] -= 1
                 if (
@@ -111,14 +111,14 @@ class NeverMorePodsThanWanted:
                 ):
                     self._owners[process].returned(command, outcome.body)
             case Admitted():
-                self._streaks.admitted(*observation)
+                self._syncs.admitted(*observation)
             case Committed(changes):
                 for change in changes:
                     self._committed(change)
             case Handled(process, _, request, response) if request.method == "POST" and response.status == 201:
                 decision = self._decisions.get((process, request.body))
                 if decision is not None and self._open[process, request.body] > 0:
-                    self._made(decision, response.body, fail)
+                    self._check_created(decision, response.body, fail)
 
     def _submitted(self, process: str, system: ControllerSystem, submit: Submit) -> None:
         for command in submit.commands:
@@ -132,14 +132,14 @@ class NeverMorePodsThanWanted:
             def now(pods: Table = pods, owners: Table = owners) -> _Begun:
                 return _Begun(pods.version, owners.version)
 
-            begun = self._streaks.submitted(process, submit.sender, uid, (command,), now)
+            begun = self._syncs.submitted(process, submit.sender, uid, (command,), now)
             if isinstance(command, Create):
-                asker = _Asker(process, self._starts[process], submit.sender, submit.incarnation, pods.epoch)
+                creator = _Creator(process, self._starts[process], submit.sender, submit.incarnation, pods.epoch)
                 # An informer that fails while handling an event may have put the object, without advancing the version.
                 entry = owners.get(make_key(concerned[0], concerned[1].name))
                 shown = entry.resource_version if entry is not None else 0
                 newest = max(owners.version, shown, self._owners[process].version(uid))
-                self._decisions[process, command.body] = _Decision(asker, begun, newest)
+                self._decisions[process, command.body] = _Decision(creator, begun, newest)
                 self._open[process, command.body] += 1
 
     def _committed(self, change: StoreChange) -> None:
@@ -162,7 +162,7 @@ class NeverMorePodsThanWanted:
             self._owner[uid] = now
             self._active.setdefault(now, {}).setdefault(uid, _Active(change.key, change.revision, None))
 
-    def _made(self, decision: _Decision, body: bytes, fail: Fail) -> None:
+    def _check_created(self, decision: _Decision, body: bytes, fail: Fail) -> None:
         """Check the number of the owner's pods after the server has created a pod by this decision."""
         pod = decode_object(body)
         owner = controller_of(pod)
@@ -170,18 +170,18 @@ class NeverMorePodsThanWanted:
         made = active.get(uid_of(pod))
         if owner is None or made is None:
             return
-        active[uid_of(pod)] = made._replace(asker=decision.asker)
+        active[uid_of(pod)] = made._replace(creator=decision.creator)
         begun = decision.begun
         known = [
             creation.key
             for creation in active.values()
-            if creation.since <= begun.pods or creation.asker == decision.asker
+            if creation.since <= begun.pods or creation.creator == decision.creator
         ]
         known = sorted({*known, made.key})
         wanted = self._wanted.between(owner.uid, begun.owners, decision.newest)
         if len(known) > max(wanted, default=len(known)):
             fail(
                 f"{made.key} is one more than the {max(wanted)} that {owner.kind} {owner.name} wants, by version "
-                f"{begun.owners} to {decision.newest}; of the others {decision.asker.sender} has to know by version "
+                f"{begun.owners} to {decision.newest}; of the others {decision.creator.sender} has to know by version "
                 f"{begun.pods}, or as it created them itself: {known}"
             )

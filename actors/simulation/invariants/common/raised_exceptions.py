@@ -24,7 +24,7 @@ EXPECTED = (CommandError, InjectedError, StaleTableError, TableMissingError, Ret
 Allowed = Mapping[str, tuple[type[BaseException], ...]]  # by name of the controller
 
 
-class Mishap(NamedTuple):
+class RaisedException(NamedTuple):
     """Exception raised in a process.
 
     at: virtual seconds.
@@ -39,7 +39,7 @@ class Mishap(NamedTuple):
     error: BaseException
 
 
-class Mishaps:
+class RaisedExceptions:
     """Records exceptions of all processes.
 
     counts: number of exceptions by actor and function.
@@ -54,18 +54,18 @@ class Mishaps:
         allowed: exceptions that each controller may raise. An informer may raise those of all controllers.
         """
         self.counts: Counter[tuple[str, str]] = Counter()
-        self.latest: dict[tuple[str, str], Mishap] = {}
+        self.latest: dict[tuple[str, str], RaisedException] = {}
         self._clock, self._allowed, self._fail = cluster.clock, allowed, fail
         self._of_anyone = tuple(each for types in allowed.values() for each in types)
         cluster.started.append(self._started)
 
     def _started(self, process: str, system: ControllerSystem) -> None:
         def see(actor: str, what: str, key: str, error: BaseException) -> None:
-            mishap = Mishap(self._clock.monotonic(), process, actor, what, key, error)
+            raised = RaisedException(self._clock.monotonic(), process, actor, what, key, error)
             self.counts[actor, what] += 1
-            self.latest[actor, what] = mishap
+            self.latest[actor, what] = raised
             if not isinstance(error, (*EXPECTED, *self._allowed_of(actor))):
-                self._fail(described(mishap))
+                self._fail(described(raised))
 
         system.actors.mishaps.append(see)
 
@@ -75,19 +75,19 @@ class Mishaps:
 
     def lines(self) -> Iterator[str]:
         """Yield a description of each kind of exception: its count and latest traceback, the most recent kind last."""
-        for kind, mishap in sorted(self.latest.items(), key=lambda item: item[1].at):
-            yield f"{self.counts[kind]} times: {described(mishap)} (the last, at {mishap.at:.3f} s in {mishap.process})"
-            if not isinstance(mishap.error, EXPECTED):
-                text = "".join(traceback.format_exception(mishap.error))
+        for kind, raised in sorted(self.latest.items(), key=lambda item: item[1].at):
+            yield f"{self.counts[kind]} times: {described(raised)} (the last, at {raised.at:.3f} s in {raised.process})"
+            if not isinstance(raised.error, EXPECTED):
+                text = "".join(traceback.format_exception(raised.error))
                 yield from (f"    {line}" for line in text.splitlines())
 
 
-def described(mishap: Mishap) -> str:
+def described(raised: RaisedException) -> str:
     """Describe an exception in one line, with the place where it was raised."""
-    error = mishap.error
-    key = f" {mishap.key}" if mishap.key else ""
+    error = raised.error
+    key = f" {raised.key}" if raised.key else ""
     text = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"{mishap.actor}, {mishap.what}{key}: {text}{_place(error)}"
+    return f"{raised.actor}, {raised.what}{key}: {text}{_place(error)}"
 
 
 def _place(error: BaseException) -> str:

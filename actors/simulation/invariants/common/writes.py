@@ -38,7 +38,7 @@ WINDOW, MOST_CALLS = 30.0, 120  # seconds; calls about one object by one client 
 STOLEN = 15.0  # seconds until a leader notices that its lease was taken by another identity
 
 
-class NoWriteByTheReplaced:
+class NoWriteByFencedActors:
     """A fenced actor sends nothing, and the dispatcher sends nothing for a sender whose successor it has admitted."""
 
     name = "no write by a fenced incarnation"
@@ -69,7 +69,7 @@ class NoWriteByTheReplaced:
                     fail(f"{request.method} {request.path} is sent for incarnation {who[1]} of {who[0]}")
 
 
-class NoWriteByTheDeposed:
+class NoWriteWithoutLease:
     """A manager starts no write and no external call after its lease expired, or while another identity holds it.
 
     Requests that started in time may arrive late: only the server could prevent that.
@@ -98,16 +98,16 @@ class NoWriteByTheDeposed:
                     if change.storage == "leases.coordination.k8s.io" and change.key == make_key(*LEASE):
                         self._lease_changed(decoded(change.raw)["spec"].get("holderIdentity") or "")
             case Sent(process, client, request, _) if request.method != "GET" and client != CLIENT:
-                self._begins(process, f"{request.method} {request.path}", fail)
+                self._check_start(process, f"{request.method} {request.path}", fail)
             case Called(process, call):
-                self._begins(process, in_words(call), fail)
+                self._check_start(process, in_words(call), fail)
 
     def _lease_changed(self, holder: str) -> None:
         self._holder, self._renewed_at = holder, self._cluster.clock.monotonic()
         if holder == THIEF:
             self._stolen_at = self._renewed_at
 
-    def _begins(self, process: str, what: str, fail: Fail) -> None:
+    def _check_start(self, process: str, what: str, fail: Fail) -> None:
         election = self._elections.get(process)
         if election is None:
             return

@@ -13,7 +13,7 @@ from kcm.actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.known_state import handling_delay
-from kcm.actors.simulation.invariants.nodes.node_views import LIFECYCLE, Views, no_execute
+from kcm.actors.simulation.invariants.nodes.node_views import LIFECYCLE, NodeViews, no_execute
 from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, ProcessStarted, Submitted, decoded
 from kcm.protocols.messages.commands import Delete, Patch, Submit
 from kcm.protocols.nodes import NO_EXECUTE, NO_EXECUTE_KEYS, node_facts, taint_keys
@@ -41,7 +41,7 @@ class TaintsWithinTheRate:
 
     def __init__(self, cluster: SimulatedCluster, limits: EvictionLimits) -> None:
         self._clock = cluster.clock
-        self._views = Views(cluster, limits)
+        self._views = NodeViews(cluster, limits)
         self._old = OLD + handling_delay(cluster.injector.faults)
         self._tainted_at: dict[str, float] = {}  # on the server, by uid
         # By process: incarnation, and zones and times of submitted taints by the node's uid.
@@ -77,7 +77,7 @@ class TaintsWithinTheRate:
         facts = node_facts(node)
         if facts.no_execute:
             return
-        self._views.look()
+        self._views.sample()
         now, zone = self._clock.monotonic(), facts.zone
         incarnation, asked = self._asked.get(process, (0, {}))
         if incarnation != submit.incarnation:
@@ -106,7 +106,7 @@ class EvictionsHaveACause:
 
     def __init__(self, cluster: SimulatedCluster, limits: EvictionLimits) -> None:
         self._clock = cluster.clock
-        self._views = Views(cluster, limits)
+        self._views = NodeViews(cluster, limits)
         self._bound_at: dict[Key, tuple[str, float]] = {}  # uid and time of binding, by the pod's key
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -117,7 +117,7 @@ class EvictionsHaveACause:
                     if change.storage == PODS.plural:
                         self._committed(change)
             case Submitted(process, _, submit) if submit.sender == EVICTION:
-                self._views.look()  # an eviction is based on the state when its pod was read, some writes before
+                self._views.sample()  # an eviction is based on the state when its pod was read, some writes before
                 for command in submit.commands:
                     if isinstance(command, Delete) and command.resource == PODS.id:
                         self._deleted(process, submit.sender, command, fail)

@@ -24,7 +24,7 @@ from kcm.protocols.resources import LEASES, NODES
 from kcm.runtime.tables.table import Entry
 
 LIFECYCLE = controller_name("node-lifecycle-controller")
-LOOK = 1.0  # seconds
+SAMPLE_INTERVAL = 1.0  # seconds
 KEPT = 120.0  # seconds to keep rates
 
 Taint = tuple[str, str, str]  # key, value, effect
@@ -53,7 +53,7 @@ class _Returned(NamedTuple):
     epoch: int
 
 
-class KnownNodes:
+class NodeView:
     """One process's knowledge of nodes. rates: (time, nodes per second by zone) as node-lifecycle may compute it,
     latest last.
 
@@ -63,14 +63,14 @@ class KnownNodes:
 
     def __init__(self, system: ControllerSystem, now: float) -> None:
         self.system = system
-        self.looked = now
+        self.sampled_at = now
         self.rates: deque[tuple[float, Mapping[str, float]]] = deque()
         self.tainted: dict[str, TaintedNode] = {}  # by name
         self._returned: dict[tuple[str, str], _Returned] = {}  # by sender and node
         self._unclear: dict[str, tuple[int, int]] = {}  # by node: versions of the silent node and its Lease
         self._contested: set[str] = set()  # nodes that are fetched because a status write met a conflict
 
-    def look(self, now: float, limits: EvictionLimits) -> None:
+    def sample(self, now: float, limits: EvictionLimits) -> None:
         table = self.system.tables[NODES.id]
         entries = table.entries()
         self._unclear = {name: seen for name, seen in self._unclear.items() if self._signs(name) == seen}
@@ -91,11 +91,11 @@ class KnownNodes:
             present.add(entry.key)
             known = self.tainted.get(entry.key)
             if known is None or known.uid != entry.uid:
-                known = self.tainted[entry.key] = TaintedNode(entry.uid, self.looked)
+                known = self.tainted[entry.key] = TaintedNode(entry.uid, self.sampled_at)
             known.seen.add(taints)
         for name in self.tainted.keys() - present:
             del self.tainted[name]
-        self.looked = now
+        self.sampled_at = now
 
     def returned(self, sender: str, command: Get | Update | Patch, outcome: Outcome) -> None:
         """Record the outcome of a sender's command on a node."""
@@ -105,8 +105,8 @@ class KnownNodes:
             epoch = self.system.tables[NODES.id].epoch
             self._returned[sender, name] = _Returned(node, node_facts(node), _version(node), epoch)
         of_status = isinstance(command, Update) and command.subresource == "status"
-        looked_again = isinstance(command, Get) and name in self._contested
-        if sender != LIFECYCLE or not (of_status or looked_again):
+        is_retry = isinstance(command, Get) and name in self._contested
+        if sender != LIFECYCLE or not (of_status or is_retry):
             return
         self._contested.discard(name)
         if of_status and isinstance(outcome, Conflict):
@@ -148,36 +148,36 @@ class KnownNodes:
         return max(seen or [self.rates[-1][1].get(zone, 0.0) if self.rates else 0.0])
 
 
-class Views:
-    """Views of all running managers, by name of the process. It must receive every observation."""
+class NodeViews:
+    """NodeViews of all running managers, by name of the process. It must receive every observation."""
 
     def __init__(self, cluster: SimulatedCluster, limits: EvictionLimits) -> None:
         self._clock, self._limits = cluster.clock, limits
-        self._looked = 0.0
-        self._views: dict[str, KnownNodes] = {}
+        self._sampled_at = 0.0
+        self._views: dict[str, NodeView] = {}
 
     def observe(self, observation: Observation) -> None:
         now = self._clock.monotonic()
         match observation:
             case ProcessStarted(process, system) if process.startswith("manager"):
-                self._views[process] = KnownNodes(system, now)
+                self._views[process] = NodeView(system, now)
             case Committed(changes):
-                if now - self._looked >= LOOK or any(change.storage == "nodes" for change in changes):
-                    self.look()
+                if now - self._sampled_at >= SAMPLE_INTERVAL or any(change.storage == "nodes" for change in changes):
+                    self.sample()
             case OutcomeReceived(process, _, sender, Get() | Update() | Patch() as command, outcome) if (
                 command.resource == NODES.id and process in self._views
             ):
                 self._views[process].returned(sender, command, outcome)
                 if sender == LIFECYCLE:
-                    self.look()
+                    self.sample()
 
-    def look(self) -> None:
-        self._looked = now = self._clock.monotonic()
+    def sample(self) -> None:
+        self._sampled_at = now = self._clock.monotonic()
         for view in self._views.values():
             if view.system.tables[NODES.id].synced:
-                view.look(now, self._limits)
+                view.sample(now, self._limits)
 
-    def of(self, process: str) -> KnownNodes:
+    def of(self, process: str) -> NodeView:
         return self._views[process]
 
 

@@ -31,42 +31,42 @@ def is_terminated(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in TERMINATED
 
 
-def pod_ranges(node: Object) -> tuple[str, ...]:
+def pod_cidrs(node: Object) -> tuple[str, ...]:
     return tuple((node.get("spec") or {}).get("podCIDRs") or ())
 
 
-class RangesAreUnique:
+class PodCIDRsAreUnique:
     """The CIDRs of two nodes never overlap, and the CIDRs of a node never change."""
 
     name = "a node's range is its own"
     observes = (Committed,)
 
     def __init__(self) -> None:
-        self._held: dict[str, tuple[str, tuple[str, ...]]] = {}  # by node: (uid, ranges)
+        self._held: dict[str, tuple[str, tuple[str, ...]]] = {}  # by node: (uid, cidrs)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if isinstance(observation, Committed):
             for change in observation.changes:
                 if change.storage == NODES.plural:
-                    self._look(change, fail)
+                    self._check(change, fail)
 
-    def _look(self, change: StoreChange, fail: Fail) -> None:
+    def _check(self, change: StoreChange, fail: Fail) -> None:
         node = decoded(change.raw)
-        name, uid, ranges = name_of(node), uid_of(node), pod_ranges(node)
+        name, uid, cidrs = name_of(node), uid_of(node), pod_cidrs(node)
         held = self._held.pop(name, ("", ()))
         if change.type == DELETED:
             return
-        if held[0] == uid and held[1] and ranges != held[1]:
-            fail(f"{name} held {held[1]}, and holds {ranges}")
-        self._held[name] = uid, ranges
-        if ranges == held[1]:
+        if held[0] == uid and held[1] and cidrs != held[1]:
+            fail(f"{name} held {held[1]}, and holds {cidrs}")
+        self._held[name] = uid, cidrs
+        if cidrs == held[1]:
             return
         for other, (_, taken) in self._held.items():
-            if other != name and any(ip_network(a).overlaps(ip_network(b)) for a in ranges for b in taken):
-                fail(f"{name} gets {ranges}, and {other} holds {taken}")
+            if other != name and any(ip_network(a).overlaps(ip_network(b)) for a in cidrs for b in taken):
+                fail(f"{name} gets {cidrs}, and {other} holds {taken}")
 
 
-class NodesOfTheCloudStay:
+class NodesWithMachinesAreKept:
     """A manager deletes a node only if its machine does not exist, and if the node is not ready by its table."""
 
     name = "no node is deleted whose machine is there"
@@ -89,19 +89,19 @@ class NodesOfTheCloudStay:
                     fail(f"{command.key} is deleted, and is ready")
 
 
-class Truth:
+class ServerNodes:
     """Nodes on the server.
 
     nodes: nodes by name.
     gone: times of deletion of former nodes, by name.
-    ranges_since: times at which nodes received their CIDRs, by name.
+    cidrs_since: times at which nodes received their CIDRs, by name.
     """
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock
         self.nodes: dict[str, Object] = {}
         self.gone: dict[str, float] = {}
-        self.ranges_since: dict[str, float] = {}
+        self.cidrs_since: dict[str, float] = {}
 
     def note(self, change: StoreChange) -> None:
         if change.storage != NODES.plural:
@@ -110,41 +110,41 @@ class Truth:
         name = name_of(node)
         if change.type == DELETED:
             self.nodes.pop(name, None)
-            self.ranges_since.pop(name, None)
+            self.cidrs_since.pop(name, None)
             self.gone[name] = now
             return
         self.nodes[name] = node
         self.gone.pop(name, None)
-        if pod_ranges(node):
-            self.ranges_since.setdefault(name, now)
+        if pod_cidrs(node):
+            self.cidrs_since.setdefault(name, now)
 
 
-class RoutesOfNodesStay:
+class RoutesOfNodesAreKept:
     """A route is deleted only if its node does not have its destination as a CIDR on the server."""
 
     name = "routes of nodes are kept"
     observes = (Submitted, Committed)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
-        self._clock, self._truth = cluster.clock, Truth(cluster)
+        self._clock, self._server_nodes = cluster.clock, ServerNodes(cluster)
         self._young = YOUNG + handling_delay(cluster.injector.faults)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case Committed(changes):
                 for change in changes:
-                    self._truth.note(change)
+                    self._server_nodes.note(change)
             case Submitted(_, _, submit) if submit.sender == ROUTES:
                 for command in submit.commands:
                     if isinstance(command, DeleteRoute):
-                        self._look(command, fail)
+                        self._check(command, fail)
 
-    def _look(self, command: DeleteRoute, fail: Fail) -> None:
+    def _check(self, command: DeleteRoute, fail: Fail) -> None:
         route = decode_route(command.route)
-        node = self._truth.nodes.get(route.node)
-        if node is None or route.destination not in pod_ranges(node):
+        node = self._server_nodes.nodes.get(route.node)
+        if node is None or route.destination not in pod_cidrs(node):
             return
-        if self._clock.monotonic() - self._truth.ranges_since[route.node] > self._young:
+        if self._clock.monotonic() - self._server_nodes.cidrs_since[route.node] > self._young:
             fail(f"the route to {route.destination} is deleted, which {route.node} holds")
 
 
@@ -157,20 +157,20 @@ class OnlyGarbageIsRemoved:
     observes = (Submitted, Committed)
 
     def __init__(self, cluster: SimulatedCluster, *, threshold: int) -> None:
-        self._clock, self._truth, self._threshold = cluster.clock, Truth(cluster), threshold
+        self._clock, self._server_nodes, self._threshold = cluster.clock, ServerNodes(cluster), threshold
         self._terminated: set[str] = set()  # uids of the pods that were ever committed as terminated
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case Committed(changes):
                 for change in changes:
-                    self._truth.note(change)
+                    self._server_nodes.note(change)
                     if change.storage == PODS.plural and is_terminated(pod := decoded(change.raw)):
                         self._terminated.add(uid_of(pod))
             case Submitted(_, system, submit) if submit.sender == POD_GC:
                 for command in submit.commands:
                     if isinstance(command, Delete) and command.resource == PODS.id:
-                        self._look(system, command, fail)
+                        self._check(system, command, fail)
 
     def _count_terminated(self, table: Table) -> int:
         """Return the largest number of terminated pods that the controller may have seen.
@@ -179,18 +179,18 @@ class OnlyGarbageIsRemoved:
         """
         return sum(1 for pod in table.entries() if pod.facts.phase in TERMINATED or pod.uid in self._terminated)
 
-    def _look(self, system: ControllerSystem, command: Delete, fail: Fail) -> None:
+    def _check(self, system: ControllerSystem, command: Delete, fail: Fail) -> None:
         table = system.tables[PODS.id]
         entry = table.get(command.key)
         if entry is None or entry.uid != command.uid:
             return
         facts = entry.facts
-        node = self._truth.nodes.get(facts.node)
+        node = self._server_nodes.nodes.get(facts.node)
         if facts.phase in TERMINATED and self._count_terminated(table) > self._threshold:
             return
         if facts.deleting and (not facts.node or (node is not None and is_out_of_service(node))):
             return
         if not facts.node or node is not None:
             fail(f"{command.key} is removed from {facts.node or 'no node'}, which is not gone")
-        elif self._clock.monotonic() - self._truth.gone.get(facts.node, float("-inf")) < QUARANTINE - ROUNDING:
+        elif self._clock.monotonic() - self._server_nodes.gone.get(facts.node, float("-inf")) < QUARANTINE - ROUNDING:
             fail(f"{command.key} is removed too soon after {facts.node} has gone")

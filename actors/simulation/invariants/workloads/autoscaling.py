@@ -50,7 +50,7 @@ class _Known:
     is_writing: bool = False  # the next Get is part of an update, and does not begin a sync
 
 
-class KeepsToItsBounds:
+class ScalesWithinBounds:
     """Autoscalers scale within their bounds and policies. window: default stabilization window, in seconds.
 
     Each update of a scale is checked against the autoscaler that was synced and the target that was read for it:

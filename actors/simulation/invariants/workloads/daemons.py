@@ -7,7 +7,7 @@ from collections import Counter
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.controllers.workloads.daemonset.objects import HASH_LABEL
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import Streaks
+from kcm.actors.simulation.invariants.known_state import InferredSyncs
 from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
@@ -58,7 +58,7 @@ class _Pod:
     origin: _Origin | None
 
 
-class OneDaemonPodOnANode:
+class OneDaemonPodPerNode:
     """No node has an active pod of a DaemonSet when the server creates another pod of it there.
 
     With a surge it may have a pod of another template. This includes DaemonSets that permitted a surge at any time
@@ -77,30 +77,30 @@ class OneDaemonPodOnANode:
         self._surging: set[str] = set()  # uids of DaemonSets
         self._starts: Counter[str] = Counter()  # of processes
         self._origins: dict[Key, _Origin] = {}
-        self._streaks: Streaks[int] = Streaks(cluster)
+        self._syncs: InferredSyncs[int] = InferredSyncs(cluster)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case ProcessStarted(process):
                 self._starts[process] += 1
-                self._streaks.started(process)
+                self._syncs.started(process)
             case Submitted(process, system, submit) if submit.sender == SENDER:
                 self._ask(process, system, submit)
             case OutcomeReceived(sender=sender, command=command) if sender == SENDER and command is not None:
-                self._streaks.settled(command)
+                self._syncs.settled(command)
             case Admitted(name=name) if name == SENDER:
-                self._streaks.admitted(*observation)
+                self._syncs.admitted(*observation)
             case Committed(changes):
                 for change in changes:
                     self._note(change)
             case Handled(client=client, changes=changes) if client == CLIENT:
                 for change in changes:
                     if change.storage == "pods" and change.type == ADDED:
-                        self._judge(uid_of(decoded(change.raw)), fail)
+                        self._check(uid_of(decoded(change.raw)), fail)
 
     def _ask(self, process: str, system: ControllerSystem, submit: Submit) -> None:
         table = system.tables[PODS.id]
-        seen = self._streaks.submitted(process, SENDER, submit.key, submit.commands, lambda: table.version)
+        seen = self._syncs.submitted(process, SENDER, submit.key, submit.commands, lambda: table.version)
         origin = _Origin(process, self._starts[process], seen)
         for command in submit.commands:
             if isinstance(command, Create) and command.resource == PODS.id:
@@ -125,7 +125,7 @@ class OneDaemonPodOnANode:
                 hash = facts.labels.get(HASH_LABEL) or ""
                 self._pods[uid_of(pod)] = _Pod(key, owner.uid, facts.target, hash, created, origin)
 
-    def _judge(self, uid: str, fail: Fail) -> None:
+    def _check(self, uid: str, fail: Fail) -> None:
         made = self._pods.get(uid)
         if made is None:
             return

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import Streaks, ValueHistory
+from kcm.actors.simulation.invariants.known_state import InferredSyncs, ValueHistory
 from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
@@ -82,21 +82,21 @@ class SizesWithinBounds:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._own: dict[str, _Own] = {}
-        self._streaks: Streaks[list[RolloutView]] = Streaks(cluster)
+        self._syncs: InferredSyncs[list[RolloutView]] = InferredSyncs(cluster)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case ProcessStarted(process, system):
                 self._own[process] = _Own(system)
-                self._streaks.started(process)
+                self._syncs.started(process)
             case Submitted(process, _, submit) if submit.sender == SENDER:
                 self._submitted(process, submit, fail)
             case OutcomeReceived(process, _, sender, command, outcome) if command is not None and sender.startswith(
                 SENDER
             ):
-                self._answered(self._own[process], command, outcome, self._streaks.settled(command) or [])
+                self._answered(self._own[process], command, outcome, self._syncs.settled(command) or [])
             case Admitted(process, name) if name == SENDER:
-                if self._streaks.admitted(*observation):
+                if self._syncs.admitted(*observation):
                     self._own[process] = _Own(self._own[process].system)
 
     def _submitted(self, process: str, submit: Submit, fail: Fail) -> None:
@@ -106,7 +106,7 @@ class SizesWithinBounds:
             if not deployment:
                 continue
             newest = own.view(deployment)
-            views = self._streaks.submitted(process, submit.sender, deployment, (command,), list)
+            views = self._syncs.submitted(process, submit.sender, deployment, (command,), list)
             if newest is not None and newest not in views:
                 views.append(newest)
             if isinstance(command, Create | Update) and command.resource == REPLICASETS.id and not command.subresource:
@@ -160,25 +160,25 @@ class Decisions:
     """Versions that writes of a Deployment's ReplicaSets may rest on."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
-        self._streaks: Streaks[Begun] = Streaks(cluster)
+        self._syncs: InferredSyncs[Begun] = InferredSyncs(cluster)
         self._read: dict[tuple[str, str], int] = {}  # (process, uid of a Deployment) → newest version that it read live
         self._decisions: dict[tuple[str, bytes], ReplicaSetWrite] = {}  # by process and request
 
     def observe(self, observation: Observation) -> None:
         match observation:
             case ProcessStarted(process, _):
-                self._streaks.started(process)
+                self._syncs.started(process)
             case Submitted(process, system, submit) if submit.sender == SENDER:
                 self._submitted(process, system, submit)
             case OutcomeReceived(process, _, sender, command, outcome) if command is not None and sender.startswith(
                 SENDER
             ):
-                self._streaks.settled(command)
+                self._syncs.settled(command)
                 if command.resource == DEPLOYMENTS.id and isinstance(outcome, Done):
                     deployment = decode_object(outcome.body)
                     self._read[process, uid_of(deployment)] = int(resource_version_of(deployment))
             case Admitted():
-                self._streaks.admitted(*observation)
+                self._syncs.admitted(*observation)
 
     def behind(self, written: Handled) -> ReplicaSetWrite | None:
         """Return the decision behind a request that the server has just handled; None for other requests."""
@@ -196,7 +196,7 @@ class Decisions:
             uid = deployment_concerned(system, command)
             if not uid:
                 continue
-            begun = self._streaks.submitted(process, submit.sender, uid, (command,), now)
+            begun = self._syncs.submitted(process, submit.sender, uid, (command,), now)
             if command.resource == REPLICASETS.id and isinstance(command, Create | Update):
                 # An informer that fails while handling an event may have put the object, without advancing the version.
                 shown = (entry.resource_version for entry in deployments.entries() if entry.uid == uid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import Streaks, ValueHistory
+from kcm.actors.simulation.invariants.known_state import InferredSyncs, ValueHistory
 from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
@@ -26,7 +26,7 @@ from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
 SENDER = controller_name("disruption-controller")
 EVICTED = "EvictionByEvictionAPI"
-BOTHERED = 100.0  # seconds during which a status must consider an eviction; less than the controller's timeout
+EVICTION_TIMEOUT = 100.0  # seconds during which a status must consider an eviction; less than the controller's timeout
 
 
 class CountsNoEvictedPod:
@@ -48,26 +48,26 @@ class CountsNoEvictedPod:
         self._evicted: dict[str, tuple[int, float]] = {}  # version and time of the eviction, by the pod's uid
         self._created: dict[str, int] = {}  # first versions of budgets, by uid
         self._revision = 0
-        self._streaks: Streaks[int] = Streaks(cluster)
+        self._syncs: InferredSyncs[int] = InferredSyncs(cluster)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case ProcessStarted(process):
-                self._streaks.started(process)
+                self._syncs.started(process)
             case Committed(changes):
                 for change in changes:
                     self._committed(change)
             case Submitted(process, system, submit) if submit.sender == SENDER:
                 # A reconciliation that reads a scale has read the pods before.
                 owner, seen = f"{submit.queue} {submit.key}", system.tables[PODS.id].version
-                begun = self._streaks.submitted(process, SENDER, owner, submit.commands, lambda: seen)
+                begun = self._syncs.submitted(process, SENDER, owner, submit.commands, lambda: seen)
                 for command in submit.commands:
                     if isinstance(command, Update) and command.resource == POD_DISRUPTION_BUDGETS.id:
-                        self._judge(begun, command, fail)
+                        self._check(begun, command, fail)
             case OutcomeReceived(command=command) if command is not None:
-                self._streaks.settled(command)
+                self._syncs.settled(command)
             case Admitted(process, name) if name == SENDER:
-                self._streaks.admitted(*observation)
+                self._syncs.admitted(*observation)
 
     def _committed(self, change: StoreChange) -> None:
         self._revision = max(self._revision, change.revision)
@@ -83,7 +83,7 @@ class CountsNoEvictedPod:
         if condition.get("reason") == EVICTED and uid not in self._evicted:
             self._evicted[uid] = (change.revision, self._cluster.clock.monotonic())
 
-    def _judge(self, begun: int, command: Update, fail: Fail) -> None:
+    def _check(self, begun: int, command: Update, fail: Fail) -> None:
         """Check a status. begun: version of the table of pods."""
         budget = decode_object(command.body)
         status, version = budget["status"], int(resource_version_of(budget))
@@ -104,6 +104,6 @@ class CountsNoEvictedPod:
             return False
         eviction, at = self._evicted.get(uid, (version + 1, 0.0))
         is_noted = self._created.get(uid_of(budget), 0) <= eviction <= version
-        if is_noted and self._cluster.clock.monotonic() - at < BOTHERED:
+        if is_noted and self._cluster.clock.monotonic() - at < EVICTION_TIMEOUT:
             return False
         return any(self._healthy.between(uid, begun, self._revision))

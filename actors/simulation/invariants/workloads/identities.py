@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import Streaks, ValueHistory
+from kcm.actors.simulation.invariants.known_state import InferredSyncs, ValueHistory
 from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
@@ -107,7 +107,7 @@ class OrderIsKept:
         # By owner and key: time since which a pod is ready, in Unix seconds; infinity for never.
         self._ready: ValueHistory[float] = ValueHistory()
         self._there: ValueHistory[bool] = ValueHistory()  # by owner and key: whether a pod exists
-        self._streaks: Streaks[_Begun] = Streaks(cluster)
+        self._syncs: InferredSyncs[_Begun] = InferredSyncs(cluster)
         self._newest = 0
         self._clock = cluster.clock
         jumps = (fault for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
@@ -116,14 +116,14 @@ class OrderIsKept:
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case ProcessStarted(process, _):
-                self._streaks.started(process)
+                self._syncs.started(process)
             case Submitted(process, system, submit) if submit.sender == self._sender:
                 self._submitted(process, system, submit, fail)
             case OutcomeReceived(_, _, sender, command, _) if sender == self._sender:
                 if command is not None:
-                    self._streaks.settled(command)
+                    self._syncs.settled(command)
             case Admitted():
-                self._streaks.admitted(*observation)
+                self._syncs.admitted(*observation)
             case Committed(changes):
                 for change in changes:
                     self._newest = max(self._newest, change.revision)
@@ -167,7 +167,7 @@ class OrderIsKept:
         def now() -> _Begun:
             return _Begun(pods.version, sets.version)
 
-        begun = self._streaks.submitted(process, self._sender, submit.key, submit.commands, now)
+        begun = self._syncs.submitted(process, self._sender, submit.key, submit.commands, now)
         for command in submit.commands:
             self._decided(system, command, begun, fail)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.controllers.workloads.job.fields import FINALIZER, INDEX, is_finished
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import Streaks, ValueHistory
+from kcm.actors.simulation.invariants.known_state import InferredSyncs, ValueHistory
 from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Committed,
@@ -64,14 +64,14 @@ class EachPodCountsOnce:
                 self._go_back(change.revision)
             self._revision = change.revision
             if change.storage == JOB_STORAGE and change.type != DELETED and change.previous:
-                self._judge(decoded(change.previous), decoded(change.raw), change.revision, fail)
+                self._check(decoded(change.previous), decoded(change.raw), change.revision, fail)
 
     def _go_back(self, revision: int) -> None:
         """Discard pods counted since this revision, which the server has lost, so that they may be counted again."""
         for job, counted in self._counted.items():
             self._counted[job] = {uid: counted_at for uid, counted_at in counted.items() if counted_at < revision}
 
-    def _judge(self, before: Object, after: Object, revision: int, fail: Fail) -> None:
+    def _check(self, before: Object, after: Object, revision: int, fail: Fail) -> None:
         counted = self._counted.setdefault(uid_of(after), {})
         old, new = before.get("status") or {}, after.get("status") or {}
         is_indexed = after["spec"].get("completionMode") == "Indexed"
@@ -89,7 +89,7 @@ class EachPodCountsOnce:
             fail(f"Job {key_of(after)}: {new.get('succeeded', 0)} succeeded, not {new.get('completedIndexes')}")
 
 
-class NoEndIsLost:
+class FinishedPodsAreCounted:
     """A finished pod keeps its finalizer until the Job's status contains it, or the Job has finished otherwise."""
 
     name = "no end of a Job's pod is lost"
@@ -112,7 +112,7 @@ class NoEndIsLost:
                 continue
             if change.type == DELETED or FINALIZER not in finalizers_of(decoded(change.raw)):
                 job = _job_of(self._cluster, before, owner)
-                if job is not None and not _speaks_of(job, before, phase):
+                if job is not None and not _is_counted(job, before, phase):
                     fail(f"pod {key_of(before)} has {phase.lower()}, and Job {key_of(job)} does not know of it")
 
 
@@ -142,7 +142,7 @@ class _Pod(NamedTuple):
     decision: _Decision | None
 
 
-class NoMoreThanMayRun:
+class ParallelismIsNotExceeded:
     """A creation does not exceed the parallelism of a Job, by the information of the process.
 
     The information consists of the Job in the table when the streak began (known_state.py), and all later versions, but
@@ -159,19 +159,19 @@ class NoMoreThanMayRun:
         self._decisions: dict[Key, _Decision] = {}  # by the pod's key
         self._starts: Counter[str] = Counter()  # of processes
         self._created = 0  # pods
-        self._streaks: Streaks[tuple[int, int]] = Streaks(cluster)
+        self._syncs: InferredSyncs[tuple[int, int]] = InferredSyncs(cluster)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case ProcessStarted(process):
                 self._starts[process] += 1
-                self._streaks.started(process)
+                self._syncs.started(process)
             case Submitted(process, system, submit) if submit.sender == self._sender:
                 self._decide(process, system, submit)
             case OutcomeReceived(sender=sender, command=command) if sender == self._sender and command is not None:
-                self._streaks.settled(command)
+                self._syncs.settled(command)
             case Admitted(name=name) if name == self._sender:
-                self._streaks.admitted(*observation)
+                self._syncs.admitted(*observation)
             case Committed(changes):
                 for change in changes:
                     if change.storage == JOB_STORAGE:
@@ -181,7 +181,7 @@ class NoMoreThanMayRun:
                         self._note(change, fail)
 
     def _decide(self, process: str, system: ControllerSystem, submit: Submit) -> None:
-        version, created = self._streaks.submitted(
+        version, created = self._syncs.submitted(
             process, submit.sender, submit.key, submit.commands, lambda: (system.tables[JOBS.id].version, self._created)
         )
         decision = _Decision(process, self._starts[process], version, created)
@@ -200,9 +200,9 @@ class NoMoreThanMayRun:
             known = _Pod(owner.uid, self._created, self._decisions.get(change.key))
         self._active[uid] = _Pod(owner.uid, 0, None) if known is None else known._replace(owner=owner.uid)
         if change.type == ADDED and known is not None and known.decision is not None:
-            self._judge(change, known, known.decision, fail)
+            self._check(change, known, known.decision, fail)
 
-    def _judge(self, change: StoreChange, made: _Pod, decision: _Decision, fail: Fail) -> None:
+    def _check(self, change: StoreChange, made: _Pod, decision: _Decision, fail: Fail) -> None:
         limits = self._most.between(made.owner, decision.version, change.revision)
         active = [pod for pod in self._active.values() if pod.owner == made.owner and not _is_unforeseen(pod, decision)]
         if limits and len(active) > max(limits):
@@ -234,7 +234,7 @@ def _job_of(cluster: SimulatedCluster, pod: Object, owner: OwnerRef) -> Object |
     return None if is_true(conditions, "FailureTarget") else job
 
 
-def _speaks_of(job: Object, pod: Object, phase: str) -> bool:
+def _is_counted(job: Object, pod: Object, phase: str) -> bool:
     status = job.get("status") or {}
     if uid_of(pod) in _uncounted(status, "succeeded") | _uncounted(status, "failed"):
         return True

@@ -11,7 +11,7 @@ from kcm.runtime.apiserver.storage.store import DELETED
 from kcm.runtime.faults.vocabulary import FaultKind
 
 
-class LivesItsTime:
+class NotDeletedBeforeExpiry:
     """One client deletes objects of one resource only after their expiry.
 
     The version that is deleted is checked, and not the version that the controller saw. As upstream, a manager whose

@@ -55,7 +55,7 @@ class StartedOnce:
         elif isinstance(observation, Handled):
             for change in observation.changes:
                 if change.storage == JOB_STORAGE and change.type == ADDED and observation.client == self._client:
-                    self._judge(decoded(change.raw), fail)
+                    self._check(decoded(change.raw), fail)
 
     def _note(self, cron_job: Object) -> None:
         spec = cron_job["spec"]
@@ -69,7 +69,7 @@ class StartedOnce:
         if change.type == DELETED or is_deleting(job) or end_of(job):
             self._running.pop(key_of(job), None)
 
-    def _judge(self, job: Object, fail: Fail) -> None:
+    def _check(self, job: Object, fail: Fail) -> None:
         owner = controller_of(job)
         if owner is None or owner.uid not in self._wanted:
             fail(f"Job {key_of(job)} is of no CronJob")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.namespaces import EmptiedInOrder, held_by
+from kcm.actors.simulation.invariants.namespaces import NamespacesAreEmptiedInOrder, held_by
 from kcm.actors.simulation.trials.actions import create, delete
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
@@ -101,6 +101,6 @@ TRIAL = Trial(
     actions=_actions,
     unsettled=_unsettled,
     end_state=_end_state,
-    invariants=lambda cluster, _options: (EmptiedInOrder(cluster),),
+    invariants=lambda cluster, _options: (NamespacesAreEmptiedInOrder(cluster),),
     deletes_any=True,
 )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from kcm.actors.controllers.apimachinery.resourcequota.evaluators import limits, status_of
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.quotas import CountsWhatWasThere, QuotasHold, really_used
+from kcm.actors.simulation.invariants.quotas import QuotasAreNotExceeded, QuotaUsageExisted, actual_usage
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import Object, is_deleting, key_of, name_of, namespace_of
@@ -144,7 +144,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         says = f"quota {key_of(quota)} says"
         if not equal(hard, read_amounts(status.get("hard"))):
             yield f"{says} that {status.get('hard')} are in force, and {limits(quota)} is wanted"
-        really = really_used(cluster, quota, hard)
+        really = actual_usage(cluster, quota, hard)
         used = read_amounts(status.get("used"))
         if not equal(really, used):
             yield f"{says} that {status.get('used')} is used, and {in_words(really)} is"
@@ -154,6 +154,6 @@ TRIAL = Trial(
     controller="resourcequota-controller",
     actions=_actions,
     unsettled=_unsettled,
-    invariants=lambda cluster, _options: (QuotasHold(cluster), CountsWhatWasThere(cluster)),
+    invariants=lambda cluster, _options: (QuotasAreNotExceeded(cluster), QuotaUsageExisted(cluster)),
     raises=(NotCountedError,),
 )

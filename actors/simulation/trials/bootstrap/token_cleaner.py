@@ -9,7 +9,7 @@ from typing import Any
 from kcm.actors.controllers.bootstrap.token_secrets import EXPIRATION, NAMESPACE, TYPE, expiry_of
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.tokens import CLEANER, expiry
-from kcm.actors.simulation.invariants.workloads.lifetimes import LivesItsTime
+from kcm.actors.simulation.invariants.workloads.lifetimes import NotDeletedBeforeExpiry
 from kcm.actors.simulation.trials.actions import unless_gone
 from kcm.actors.simulation.trials.bootstrap.tokens import EXPIRING, PREFIX, changed, deleted, encoded, key_of, made
 from kcm.actors.simulation.trials.scenario import Action, Scenario
@@ -79,8 +79,8 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     return {name_of(our): labels_of(our) for our in ours if LATE not in annotations_of(our)}
 
 
-def _lives_its_time(cluster: SimulatedCluster) -> LivesItsTime:
-    return LivesItsTime(cluster, "no token goes too early", client=CLEANER, storage="secrets", expiry=expiry)
+def _lives_its_time(cluster: SimulatedCluster) -> NotDeletedBeforeExpiry:
+    return NotDeletedBeforeExpiry(cluster, "no token goes too early", client=CLEANER, storage="secrets", expiry=expiry)
 
 
 TRIAL = Trial(

@@ -7,7 +7,7 @@ from typing import Any
 
 from kcm.actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.certificates import ApprovedByWhoMay
+from kcm.actors.simulation.invariants.certificates import OnlyKubeletsAreApproved
 from kcm.actors.simulation.trials.actions import delete
 from kcm.actors.simulation.trials.certificates.requesters import FIRST, FORGED, GREEDY, OWN, asks, kind_of
 from kcm.actors.simulation.trials.scenario import Action, Scenario
@@ -45,5 +45,5 @@ TRIAL = Trial(
     actions=_actions,
     unsettled=_unsettled,
     end_state=_end_state,
-    invariants=lambda cluster, _options: (ApprovedByWhoMay(cluster),),
+    invariants=lambda cluster, _options: (OnlyKubeletsAreApproved(cluster),),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from kcm.actors.controllers.certificates.pod_request_cleaner import LIFE, POD_CERTIFICATE_REQUESTS
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.certificates import NoPodRequestGoesEarly
+from kcm.actors.simulation.invariants.certificates import OnlyOldPodRequestsAreCleaned
 from kcm.actors.simulation.trials.actions import create
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
@@ -44,6 +44,6 @@ TRIAL = Trial(
     controller="podcertificaterequest-cleaner-controller",
     actions=_actions,
     unsettled=_unsettled,
-    invariants=lambda cluster, _options: (NoPodRequestGoesEarly(cluster, LIFE),),
+    invariants=lambda cluster, _options: (OnlyOldPodRequestsAreCleaned(cluster, LIFE),),
     deletes=(POD_CERTIFICATE_REQUESTS,),
 )

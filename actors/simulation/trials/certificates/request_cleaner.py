@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from kcm.actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.certificates import CleanedByTheRules, is_overdue
+from kcm.actors.simulation.invariants.certificates import OnlyOverdueRequestsAreCleaned, is_overdue
 from kcm.actors.simulation.trials.certificates.requesters import FOREIGN, asks, decides
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
@@ -39,6 +39,6 @@ TRIAL = Trial(
     controller="certificatesigningrequest-cleaner-controller",
     actions=_actions,
     unsettled=_unsettled,
-    invariants=lambda cluster, _options: (CleanedByTheRules(cluster),),
+    invariants=lambda cluster, _options: (OnlyOverdueRequestsAreCleaned(cluster),),
     deletes=(CERTIFICATE_SIGNING_REQUESTS,),
 )

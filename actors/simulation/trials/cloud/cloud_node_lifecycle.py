@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from kcm.actors.controllers.cloud.cloud_node_lifecycle import SHUTDOWN
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.nodes.nodes import NodesOfTheCloudStay
+from kcm.actors.simulation.invariants.nodes.nodes import NodesWithMachinesAreKept
 from kcm.actors.simulation.trials.nodes.actions import draw_spell
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.settings import fake_cloud
@@ -70,6 +70,6 @@ TRIAL = Trial(
     controller="cloud-node-lifecycle-controller",
     actions=_actions,
     unsettled=_unsettled,
-    invariants=lambda cluster, _options: (NodesOfTheCloudStay(fake_cloud(cluster)),),
+    invariants=lambda cluster, _options: (NodesWithMachinesAreKept(fake_cloud(cluster)),),
     deletes=(NODES,),
 )

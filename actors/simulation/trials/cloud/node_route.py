@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.nodes.nodes import RoutesOfNodesStay, pod_ranges
+from kcm.actors.simulation.invariants.nodes.nodes import RoutesOfNodesAreKept, pod_cidrs
 from kcm.actors.simulation.trials.nodes.actions import draw_spell, remove
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.settings import fake_cloud, options_of
@@ -27,7 +27,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     wanted: Counter[tuple[str, str]] = Counter()
     for node in cluster.shown(NODES):
-        wanted.update((name_of(node), network) for network in pod_ranges(node))
+        wanted.update((name_of(node), network) for network in pod_cidrs(node))
         condition = find_condition(node["status"].get("conditions"), "NetworkUnavailable")
         if condition is None or condition["status"] != "False":
             yield f"{name_of(node)}: its network is not available"
@@ -41,5 +41,5 @@ TRIAL = Trial(
     controller="node-route-controller",
     actions=_actions,
     unsettled=_unsettled,
-    invariants=lambda cluster, _options: (RoutesOfNodesStay(cluster),),
+    invariants=lambda cluster, _options: (RoutesOfNodesAreKept(cluster),),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.roles import NothingButRulesOfAggregated, aggregated
+from kcm.actors.simulation.invariants.roles import OnlyAggregatedRulesAreWritten, aggregated
 from kcm.actors.simulation.trials.identity.actions import if_there
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
@@ -105,5 +105,5 @@ TRIAL = Trial(
     actions=_actions,
     unsettled=_unsettled,
     end_state=_end_state,
-    invariants=lambda _cluster, _options: (NothingButRulesOfAggregated(),),
+    invariants=lambda _cluster, _options: (OnlyAggregatedRulesAreWritten(),),
 )

@@ -90,7 +90,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             yield f"secret {case} is marked: {labels_of(secret)}"
 
 
-class OnlyWhatWasMarkedGoes:
+class OnlyMarkedTokensAreDeleted:
     """The cleaner deletes only Secrets that are listed by their account, marked long ago, and not used since.
 
     A Secret that a pod mounts is kept if the process's table shows the pod.
@@ -112,9 +112,9 @@ class OnlyWhatWasMarkedGoes:
                             fail(f"{command.key} is deleted in another version than the one that was looked at")
                         else:
                             mounts = shown(system, PODS.id, in_default("mounting")) is not None
-                            self._look(decode_object(entry.raw), fail, mounts=mounts)
+                            self._check(decode_object(entry.raw), fail, mounts=mounts)
 
-    def _look(self, secret: Object, fail: Fail, *, mounts: bool) -> None:
+    def _check(self, secret: Object, fail: Fail, *, mounts: bool) -> None:
         period = options_of(self._cluster)[LegacyTokenCleanerOptions].clean_up_period
         day, name = date_of(self._cluster.clock.now() - period), metadata(secret)["name"]
         labels = labels_of(secret)
@@ -131,8 +131,8 @@ def _version_shown(system: ControllerSystem, command: Delete) -> Entry | None:
     return next((entry for entry in entries if entry and str(entry.resource_version) == command.resource_version), None)
 
 
-def _invariants(cluster: SimulatedCluster, _options: Options) -> Iterable[OnlyWhatWasMarkedGoes]:
-    return (OnlyWhatWasMarkedGoes(cluster),)
+def _invariants(cluster: SimulatedCluster, _options: Options) -> Iterable[OnlyMarkedTokensAreDeleted]:
+    return (OnlyMarkedTokensAreDeleted(cluster),)
 
 
 TRIAL = Trial(controller=NAME, actions=_actions, unsettled=_unsettled, invariants=_invariants, deletes=(SECRETS,))

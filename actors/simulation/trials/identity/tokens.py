@@ -81,7 +81,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             yield f"secret {name_of(secret)} holds no token of its account"
 
 
-class TokensOfAccountsStay:
+class TokensOfAccountsAreKept:
     """No token Secret is deleted while its service account exists on the server."""
 
     name = "tokens go with their account"
@@ -97,9 +97,9 @@ class TokensOfAccountsStay:
                     if isinstance(command, Delete) and command.resource == SECRETS.id:
                         entry = shown(system, command.resource, command.key)
                         if entry is not None and entry.uid == command.uid:
-                            self._look(command.key, decode_object(entry.raw), fail)
+                            self._check(command.key, decode_object(entry.raw), fail)
 
-    def _look(self, key: Key, secret: Object, fail: Fail) -> None:
+    def _check(self, key: Key, secret: Object, fail: Fail) -> None:
         account = self._cluster.get(SERVICE_ACCOUNTS, make_key(split_key(key)[0], account_name(secret)))
         if account is None:
             return
@@ -113,8 +113,8 @@ def _created(obj: Object) -> str:
     return str(obj["metadata"]["creationTimestamp"])
 
 
-def _invariants(cluster: SimulatedCluster, _options: Options) -> Iterable[TokensOfAccountsStay]:
-    return (TokensOfAccountsStay(cluster),)
+def _invariants(cluster: SimulatedCluster, _options: Options) -> Iterable[TokensOfAccountsAreKept]:
+    return (TokensOfAccountsAreKept(cluster),)
 
 
 TRIAL = Trial(controller=NAME, actions=_actions, unsettled=_unsettled, invariants=_invariants, deletes=(SECRETS,))

@@ -180,7 +180,7 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     }
 
 
-class EndpointsOnce:
+class EndpointsAreInOneSlice:
     """No two managed slices of a Service contain the same endpoint with the same ports."""
 
     name = "an endpoint is in one slice"
@@ -208,8 +208,8 @@ class EndpointsOnce:
             self._slices[change.key] = whose, endpoints
 
 
-def _invariants(_cluster: SimulatedCluster, _options: Options) -> Iterable[EndpointsOnce]:
-    return (EndpointsOnce(),)
+def _invariants(_cluster: SimulatedCluster, _options: Options) -> Iterable[EndpointsAreInOneSlice]:
+    return (EndpointsAreInOneSlice(),)
 
 
 TRIAL = Trial(

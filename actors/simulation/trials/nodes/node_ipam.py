@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.nodes.nodes import RangesAreUnique, pod_ranges
+from kcm.actors.simulation.invariants.nodes.nodes import PodCIDRsAreUnique, pod_cidrs
 from kcm.actors.simulation.trials.nodes.actions import draw_spell, register_anew
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
@@ -22,7 +22,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for node in cluster.shown(NODES):
-        if not pod_ranges(node):
+        if not pod_cidrs(node):
             yield f"{name_of(node)}: it has no range"
 
 
@@ -30,5 +30,5 @@ TRIAL = Trial(
     controller="node-ipam-controller",
     actions=_actions,
     unsettled=_unsettled,
-    invariants=lambda _cluster, _options: (RangesAreUnique(),),
+    invariants=lambda _cluster, _options: (PodCIDRsAreUnique(),),
 )

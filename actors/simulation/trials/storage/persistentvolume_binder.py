@@ -14,7 +14,7 @@ from kcm.actors.controllers.storage.persistentvolume_binder.claims import Misbou
 from kcm.actors.controllers.storage.persistentvolume_binder.matching import misfit
 from kcm.actors.hollow.provisioner import CLASS, NAME, WAITING_CLASS
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.volumes import BoundOnce, HeldWhileUsed
+from kcm.actors.simulation.invariants.volumes import BoundOnce, ProtectedWhileUsed
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.actors.simulation.trials.silence import nodes_are_well
 from kcm.actors.simulation.trials.storage.actions import STATIC, life_of_claim, life_of_disk
@@ -138,7 +138,7 @@ TRIAL = Trial(
     actions=_actions,
     unsettled=_unsettled,
     end_state=_end_state,
-    invariants=lambda _cluster, _options: (BoundOnce(), HeldWhileUsed()),
+    invariants=lambda _cluster, _options: (BoundOnce(), ProtectedWhileUsed()),
     deletes=(PERSISTENT_VOLUMES,),
     raises=(MisboundError,),
 )

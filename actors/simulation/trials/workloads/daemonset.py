@@ -13,7 +13,7 @@ from kcm.actors.controllers.workloads.daemonset.objects import GENERATION_ANNOTA
 from kcm.actors.controllers.workloads.daemonset.placement import NodeVerdict, placement_of
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.ownership import Owns
-from kcm.actors.simulation.invariants.workloads.daemons import OneDaemonPodOnANode
+from kcm.actors.simulation.invariants.workloads.daemons import OneDaemonPodPerNode
 from kcm.actors.simulation.trials.actions import create, delete, merge, replace
 from kcm.actors.simulation.trials.nodes.actions import set_taint
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
@@ -238,6 +238,6 @@ TRIAL = Trial(
     actions=_actions,
     unsettled=_unsettled,
     end_state=_end_state,
-    invariants=lambda cluster, _options: (OneDaemonPodOnANode(cluster),),
+    invariants=lambda cluster, _options: (OneDaemonPodPerNode(cluster),),
     owns=(Owns(DAEMONSETS, PODS), Owns(DAEMONSETS, CONTROLLER_REVISIONS)),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.common.objects import OnlyEmptyReplicaSetsGo
+from kcm.actors.simulation.invariants.common.objects import OnlyEmptyReplicaSetsAreDeleted
 from kcm.actors.simulation.invariants.ownership import Owns, replicas_of
 from kcm.actors.simulation.invariants.workloads.availability import NeverFewerThanAllowed
 from kcm.actors.simulation.invariants.workloads.deployments import NeverLargerThanAllowed, SizesWithinBounds
@@ -161,7 +161,7 @@ TRIAL = Trial(
         SizesWithinBounds(cluster),
         NeverLargerThanAllowed(cluster),
         NeverFewerThanAllowed(cluster),
-        OnlyEmptyReplicaSetsGo(cluster),
+        OnlyEmptyReplicaSetsAreDeleted(cluster),
     ),
     owns=(Owns(DEPLOYMENTS, REPLICASETS, pods=lambda deployment: bounds_of(deployment).most),),
 )

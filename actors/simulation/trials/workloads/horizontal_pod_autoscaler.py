@@ -16,7 +16,7 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.options import H
 from kcm.actors.engine.vitals import ManagerVitals
 from kcm.actors.reconciliation.actor_names import MANAGER, controller_name
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.workloads.autoscaling import KeepsToItsBounds
+from kcm.actors.simulation.invariants.workloads.autoscaling import ScalesWithinBounds
 from kcm.actors.simulation.metrics_server import GROUPS, WINDOW, metrics_server
 from kcm.actors.simulation.trials.actions import create, merge, replace
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
@@ -302,6 +302,6 @@ TRIAL = Trial(
     unsettled=_unsettled,
     end_state=_end_state,
     invariants=lambda cluster, options: (
-        KeepsToItsBounds(cluster, window=options[HorizontalPodAutoscalerOptions].downscale_stabilization),
+        ScalesWithinBounds(cluster, window=options[HorizontalPodAutoscalerOptions].downscale_stabilization),
     ),
 )

@@ -15,7 +15,11 @@ from kcm.actors.hollow.behaviour import EXIT_CODE
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.ownership import Owns
-from kcm.actors.simulation.invariants.workloads.jobs import EachPodCountsOnce, NoEndIsLost, NoMoreThanMayRun
+from kcm.actors.simulation.invariants.workloads.jobs import (
+    EachPodCountsOnce,
+    FinishedPodsAreCounted,
+    ParallelismIsNotExceeded,
+)
 from kcm.actors.simulation.trials.actions import create, delete, merge, replace, unless_gone
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.actors.simulation.trials.silence import is_silent, nodes_are_well
@@ -196,8 +200,8 @@ TRIAL = Trial(
     end_state=_end_state,
     invariants=lambda cluster, _options: (
         EachPodCountsOnce(),
-        NoEndIsLost(cluster, client=NAME),
-        NoMoreThanMayRun(cluster, sender=controller_name(NAME)),
+        FinishedPodsAreCounted(cluster, client=NAME),
+        ParallelismIsNotExceeded(cluster, sender=controller_name(NAME)),
     ),
     owns=(Owns(JOBS, PODS, pods=_pods_at_once, removal=2, read_once=True),),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.workloads.lifetimes import LivesItsTime
+from kcm.actors.simulation.invariants.workloads.lifetimes import NotDeletedBeforeExpiry
 from kcm.actors.simulation.trials.actions import create, merge, unless_gone
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
@@ -110,9 +110,9 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     return {f"Job {name_of(job)}": job["spec"].get("ttlSecondsAfterFinished") for job in kept}
 
 
-def _lives_its_time(cluster: SimulatedCluster) -> LivesItsTime:
+def _lives_its_time(cluster: SimulatedCluster) -> NotDeletedBeforeExpiry:
     name = "no finished Job goes too early"
-    return LivesItsTime(cluster, name, client=CONTROLLER, storage="jobs.batch", expiry=_expiry)
+    return NotDeletedBeforeExpiry(cluster, name, client=CONTROLLER, storage="jobs.batch", expiry=_expiry)
 
 
 TRIAL = Trial(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.known_state import Streaks, ValueHistory, handling_delay
+from kcm.actors.simulation.invariants.known_state import InferredSyncs, ValueHistory, handling_delay
 from kcm.protocols.messages.commands import Command, Get
 from kcm.runtime.faults.vocabulary import parse_faults
 from kcm.runtime.logs.standard_log import quiet_log
@@ -33,42 +33,42 @@ def cluster() -> SimulatedCluster:
     return SimulatedCluster(log=quiet_log())
 
 
-def submitted(streaks: Streaks, note: str, *commands: Command, owner: str = "uid") -> str:
-    return streaks.submitted("manager", "controller:c", owner, commands, lambda: note)
+def submitted(syncs: InferredSyncs, note: str, *commands: Command, owner: str = "uid") -> str:
+    return syncs.submitted("manager", "controller:c", owner, commands, lambda: note)
 
 
-def test_commands_right_after_an_outcome_belong_to_the_same_streak(cluster: SimulatedCluster) -> None:
-    streaks, asked = Streaks(cluster), Get("v1/pods", "d/a")
-    assert submitted(streaks, "first", asked) == "first"
+def test_commands_right_after_an_outcome_belong_to_the_same_sync(cluster: SimulatedCluster) -> None:
+    syncs, asked = InferredSyncs(cluster), Get("v1/pods", "d/a")
+    assert submitted(syncs, "first", asked) == "first"
     cluster.run_for(20)
-    assert streaks.settled(asked) == "first"
-    assert submitted(streaks, "second") == "first"
+    assert syncs.settled(asked) == "first"
+    assert submitted(syncs, "second") == "first"
     cluster.run_for(1)
-    assert submitted(streaks, "third") == "third"
+    assert submitted(syncs, "third") == "third"
 
 
-def test_owners_and_incarnations_have_streaks_of_their_own(cluster: SimulatedCluster) -> None:
-    streaks, asked = Streaks(cluster), Get("v1/pods", "d/a")
-    assert streaks.admitted("manager", "controller:c", 1, ())
-    submitted(streaks, "first", asked)
-    assert submitted(streaks, "other", owner="another") == "other"
-    assert streaks.admitted("manager", "controller:c", 2, (asked,))
-    assert submitted(streaks, "second", asked) == "second"
-    streaks.started("manager")
-    assert submitted(streaks, "third") == "third"
-    assert streaks.admitted("manager", "controller:c", 2, ())
+def test_owners_and_incarnations_have_separate_syncs(cluster: SimulatedCluster) -> None:
+    syncs, asked = InferredSyncs(cluster), Get("v1/pods", "d/a")
+    assert syncs.admitted("manager", "controller:c", 1, ())
+    submitted(syncs, "first", asked)
+    assert submitted(syncs, "other", owner="another") == "other"
+    assert syncs.admitted("manager", "controller:c", 2, (asked,))
+    assert submitted(syncs, "second", asked) == "second"
+    syncs.started("manager")
+    assert submitted(syncs, "third") == "third"
+    assert syncs.admitted("manager", "controller:c", 2, ())
 
 
-def test_a_streak_outlives_the_dispatcher_and_loses_what_that_had_not_sent(cluster: SimulatedCluster) -> None:
-    streaks, sent, lost = Streaks(cluster), Get("v1/pods", "d/a"), Get("v1/pods", "d/b")
-    streaks.admitted("manager", "controller:c", 1, ())
-    submitted(streaks, "first", sent, lost)
-    assert not streaks.admitted("manager", "controller:c", 1, (lost,))
+def test_inferred_sync_outlives_the_dispatcher_and_drops_unsent_commands(cluster: SimulatedCluster) -> None:
+    syncs, sent, lost = InferredSyncs(cluster), Get("v1/pods", "d/a"), Get("v1/pods", "d/b")
+    syncs.admitted("manager", "controller:c", 1, ())
+    submitted(syncs, "first", sent, lost)
+    assert not syncs.admitted("manager", "controller:c", 1, (lost,))
     cluster.run_for(20)
-    assert submitted(streaks, "second") == "first"
-    assert streaks.settled(sent) == "first"
+    assert submitted(syncs, "second") == "first"
+    assert syncs.settled(sent) == "first"
     cluster.run_for(1)
-    assert submitted(streaks, "third") == "third"
+    assert submitted(syncs, "third") == "third"
 
 
 def test_handling_delay_is_the_sum_of_the_plans_delays() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.observer import Committed
-from kcm.actors.simulation.invariants.quotas import QuotasHold
+from kcm.actors.simulation.invariants.quotas import QuotasAreNotExceeded
 from kcm.protocols.objects import encode_object
 from kcm.protocols.resources import CONFIGMAPS, PODS, RESOURCE_QUOTAS
 from kcm.runtime.apiserver.storage.store import StoreChange
@@ -29,5 +29,5 @@ def test_pods_that_are_over_by_a_clock_that_is_ahead_count_for_nothing(seconds: 
     made = cluster.create(CONFIGMAPS, {"metadata": {"name": "c"}})
     raw, texts = encode_object(made), list[str]()
     change = StoreChange("ADDED", "configmaps", "default/c", 99, raw, b"")
-    QuotasHold(cluster).observe(Committed((change,)), texts.append)
+    QuotasAreNotExceeded(cluster).observe(Committed((change,)), texts.append)
     assert bool(texts) is wrong, texts

@@ -13,7 +13,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign.setting import Setting
 from kcm.actors.simulation.campaign.settings import EVERYTHING, SETTINGS
 from kcm.actors.simulation.invariants.observer import Submitted
-from kcm.actors.simulation.trials.identity.legacy_token_cleaner import LONG_AGO, NAME, TRIAL, OnlyWhatWasMarkedGoes
+from kcm.actors.simulation.trials.identity.legacy_token_cleaner import LONG_AGO, NAME, TRIAL, OnlyMarkedTokensAreDeleted
 from kcm.protocols.messages.commands import Delete, Submit
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.pods import pod_facts
@@ -39,7 +39,7 @@ def found(tables: dict[str, Table]) -> list[str]:
     cluster = SimulatedCluster(log=quiet_log())
     cluster.manager(controllers=())
     submit = Submit(controller_name(NAME), 1, "client", 1, (command,))
-    OnlyWhatWasMarkedGoes(cluster).observe(Submitted("manager", system, submit), texts.append)
+    OnlyMarkedTokensAreDeleted(cluster).observe(Submitted("manager", system, submit), texts.append)
     return texts
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from kcm.actors.simulation.invariants.common.calls import (
     CallsInProportion,
-    NoLookWithoutReason,
-    NothingWrittenTwice,
+    LiveReadsHaveACause,
+    NoUnchangedWrites,
     pods_to_change,
 )
 from kcm.actors.simulation.invariants.observer import (
@@ -21,7 +21,7 @@ from kcm.actors.simulation.invariants.observer import (
     ProcessStarted,
     Submitted,
 )
-from kcm.actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
+from kcm.actors.simulation.invariants.ownership import Ownership, Owns, declared_controller, replicas_of
 from kcm.protocols.messages.commands import Command, Get, List, Submit
 from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
 from kcm.protocols.objects import Object, encode_object
@@ -50,7 +50,7 @@ def test_write_without_a_change_is_a_violation(method: str, body: bytes, changes
     failures: list[str] = []
     request = Request(method=method, path="/api/v1/namespaces/d/configmaps/c", body=body)
     handled = Handled("manager", "me", request, Response(status=200, body=b"{}"), changes)
-    NothingWrittenTwice().observe(handled, failures.append)
+    NoUnchangedWrites().observe(handled, failures.append)
     assert bool(failures) == violated
 
 
@@ -64,7 +64,7 @@ class Looks:
 
     def __init__(self, owns: Owns = Owns(CRONJOBS, JOBS, read_each_version=True)) -> None:  # noqa: B008
         self.tables = {each.id: Table(each) for each in (CRONJOBS, JOBS, PODS)}
-        self.invariant = NoLookWithoutReason(Ownership([keeper("cronjob-controller", owns=[owns])]))
+        self.invariant = LiveReadsHaveACause(Ownership([declared_controller("cronjob-controller", owns=[owns])]))
         self.texts: list[str] = []
         self.incarnation = 0
         self.restart()
@@ -185,7 +185,7 @@ def test_clock_jump_justifies_statuses_of_workloads_with_min_ready_seconds(
     faults: str, patience: int, writes: int, objections: int
 ) -> None:
     cluster: Any = SimpleNamespace(injector=SimpleNamespace(faults=parse_faults(faults)))
-    invariant = CallsInProportion(cluster, Ownership([keeper("sets", client="sets", owns=[SETS])]))
+    invariant = CallsInProportion(cluster, Ownership([declared_controller("sets", client="sets", owns=[SETS])]))
     meta = {"name": "s", "namespace": "d", "uid": "u", "generation": 1}
     whole = encode_object({"metadata": meta, **a_set(3, minReadySeconds=patience)})
     texts: list[str] = []

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from kcm.actors.engine.dispatcher.requests import request_for
-from kcm.actors.simulation.invariants.common.deletions import DeletesWhatItSaw, KeepsToItsOwn
+from kcm.actors.simulation.invariants.common.deletions import DeletesTheObservedObject, OnlyOwnDependents
 from kcm.actors.simulation.invariants.observer import Handled, Submitted
-from kcm.actors.simulation.invariants.ownership import Ownership, Owns, keeper, replicas_of
+from kcm.actors.simulation.invariants.ownership import Ownership, Owns, declared_controller, replicas_of
 from kcm.protocols.messages.commands import Command, Create, Delete, Submit
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.pods import pod_facts
@@ -21,9 +21,9 @@ from tests.support.objects import owned_by, pod
 
 OWNERSHIP = Ownership(
     [
-        keeper("daemonset-controller", owns=[Owns(REPLICASETS, PODS, wanted=replicas_of)]),
-        keeper("evictor", deletes=[PODS]),
-        keeper("sweeper", deletes_any=True),
+        declared_controller("daemonset-controller", owns=[Owns(REPLICASETS, PODS, wanted=replicas_of)]),
+        declared_controller("evictor", deletes=[PODS]),
+        declared_controller("sweeper", deletes_any=True),
     ]
 )
 
@@ -40,7 +40,7 @@ def found(sender: str, *commands: Command) -> list[str]:
     system: Any = SimpleNamespace(tables={PODS.id: table})
     texts: list[str] = []
     submit = Submit(f"controller:{sender}", 1, "client", 1, commands)
-    KeepsToItsOwn(OWNERSHIP).observe(Submitted("manager", system, submit), texts.append)
+    OnlyOwnDependents(OWNERSHIP).observe(Submitted("manager", system, submit), texts.append)
     return texts
 
 
@@ -76,7 +76,7 @@ def hits(*deletions: tuple[Delete, str]) -> list[str]:
     shown = pod("p", version=8, metadata={"uid": "shown"})
     table.claim().put(table.make_entry(shown, encode_object(shown)))
     system: Any = SimpleNamespace(tables={PODS.id: table})
-    invariant, texts = DeletesWhatItSaw(), list[str]()
+    invariant, texts = DeletesTheObservedObject(), list[str]()
     for ticket, (command, _) in enumerate(deletions, start=1):
         submit = Submit("controller:c", 1, "client", ticket, (command,))
         invariant.observe(Submitted("manager", system, submit), texts.append)

@@ -13,7 +13,7 @@ from kcm.actors.simulation.invariants.nodes.nodes import (
     ROUTES,
     YOUNG,
     OnlyGarbageIsRemoved,
-    RoutesOfNodesStay,
+    RoutesOfNodesAreKept,
 )
 from kcm.actors.simulation.invariants.observer import Committed, Submitted
 from kcm.protocols.messages.cloud import DeleteRoute
@@ -36,7 +36,7 @@ def test_a_route_stays_whose_range_the_controller_has_to_know(faults: str, secon
     clock, texts = VirtualClock(), list[str]()
     cluster: Any = SimpleNamespace(clock=clock, injector=SimpleNamespace(faults=parse_faults(faults)))
     system: Any = SimpleNamespace()
-    invariant = RoutesOfNodesStay(cluster)
+    invariant = RoutesOfNodesAreKept(cluster)
     ranged = stored(node("n1", spec={"podCIDRs": ["10.0.0.0/24"]}), 5)
     invariant.observe(Committed((StoreChange(MODIFIED, "nodes", "n1", 5, encode_object(ranged), b""),)), texts.append)
     clock.advance_to(seconds)

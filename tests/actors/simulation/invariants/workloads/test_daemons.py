@@ -9,7 +9,7 @@ import pytest
 
 from kcm.actors.controllers.workloads.daemonset.pods import bound_to
 from kcm.actors.simulation.invariants.observer import Committed, Handled, OutcomeReceived, ProcessStarted, Submitted
-from kcm.actors.simulation.invariants.workloads.daemons import CLIENT, SENDER, OneDaemonPodOnANode
+from kcm.actors.simulation.invariants.workloads.daemons import CLIENT, SENDER, OneDaemonPodPerNode
 from kcm.protocols.messages.commands import Create, Submit
 from kcm.protocols.messages.outcomes import Unknown
 from kcm.protocols.objects import Object, encode_object
@@ -46,7 +46,7 @@ class Scene:
         self._system: Any = SimpleNamespace(tables={PODS.id: Shown(self)})
         self.clock = VirtualClock()
         cluster: Any = SimpleNamespace(clock=self.clock, injector=SimpleNamespace(faults=()))
-        self.invariant = OneDaemonPodOnANode(cluster)
+        self.invariant = OneDaemonPodPerNode(cluster)
         self.texts: list[str] = []
         self.start("manager")
 

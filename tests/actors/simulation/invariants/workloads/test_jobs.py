@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kcm.actors.simulation.invariants.observer import Committed, Handled
-from kcm.actors.simulation.invariants.workloads.jobs import EachPodCountsOnce, NoEndIsLost
+from kcm.actors.simulation.invariants.workloads.jobs import EachPodCountsOnce, FinishedPodsAreCounted
 from kcm.protocols.objects import Object, encode_object
 from kcm.runtime.apiserver.storage.store import DELETED, MODIFIED, StoreChange
 from kcm.runtime.client.api import Request, Response
@@ -92,6 +92,6 @@ def test_an_end_that_its_job_does_not_know_of_is_found(
         handled = Handled(
             "manager", client, Request(method="PATCH", path="/"), Response(status=200, body=b""), [change_of]
         )
-        NoEndIsLost(cluster, client=CLIENT).observe(handled, texts.append)
+        FinishedPodsAreCounted(cluster, client=CLIENT).observe(handled, texts.append)
     is_lost = client == CLIENT and phase != "Running" and phase not in knows
     assert texts == [f"pod default/a has {phase.lower()}, and Job {KEY} does not know of it"] * (2 if is_lost else 0)

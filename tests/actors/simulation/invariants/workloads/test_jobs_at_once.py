@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kcm.actors.simulation.invariants.observer import Committed, OutcomeReceived, ProcessStarted, Submitted
-from kcm.actors.simulation.invariants.workloads.jobs import NoMoreThanMayRun
+from kcm.actors.simulation.invariants.workloads.jobs import ParallelismIsNotExceeded
 from kcm.protocols.messages.commands import Create, Submit
 from kcm.protocols.messages.outcomes import Unknown
 from kcm.protocols.objects import Object, encode_object
@@ -27,7 +27,7 @@ class Scene:
     def __init__(self, parallelism: int) -> None:
         self.clock, self.version, self.revision = VirtualClock(), 0, 0
         cluster: Any = SimpleNamespace(clock=self.clock, injector=SimpleNamespace(faults=()))
-        self.invariant = NoMoreThanMayRun(cluster, sender=SENDER)
+        self.invariant = ParallelismIsNotExceeded(cluster, sender=SENDER)
         self.texts: list[str] = []
         self.start("manager")
         self.say(parallelism)
