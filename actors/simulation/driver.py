@@ -338,7 +338,7 @@ def returned(value: Any) -> Done:
 
 
 def failing(*, after: int, outcome: Outcome, to: type[Command], otherwise: Answer) -> Answer:
-    """Return a function for the parameter `answer` of `drive` by which commands of one type fail.
+    """Return a substitute for the server, for `drive`, on which commands of one type fail.
 
     after: number of commands of this type that do not fail, before all later ones do.
     outcome: outcome of the commands that fail.

@@ -128,13 +128,13 @@ def no_end() -> Any:
 @pytest.mark.parametrize(
     ("spoil", "invariant", "seed"),
     [
-        (no_surge, "a rollout keeps its bounds", 7),
-        (no_patience, "a rollout keeps its bounds", 2),
-        (no_rounding_down, "a rollout keeps its bounds", 7),
-        (no_comparison, "no write of what is there", 0),
-        (no_trust, "a live look has a reason", 0),
-        (no_haste, "calls are in proportion", 1),
-        (no_pods_shown, "never more pods than wanted", 0),
+        (no_surge, "sizes of ReplicaSets are within the limits of their Deployment", 7),
+        (no_patience, "sizes of ReplicaSets are within the limits of their Deployment", 2),
+        (no_rounding_down, "sizes of ReplicaSets are within the limits of their Deployment", 7),
+        (no_comparison, "no write without a change", 0),
+        (no_trust, "a live read has a cause", 0),
+        (no_haste, "the number of writes is justified", 1),
+        (no_pods_shown, "never more pods than requested", 0),
         (no_end, "only empty ReplicaSets are deleted", 9),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
@@ -151,11 +151,11 @@ def test_missing_replica_sets_violate_the_check_of_the_server() -> None:
     # The actions of this seed start a rollout during another one.
     with no_siblings_shown():
         violations = run(9, (), setting=COMBINED_WORKLOADS).violations
-    assert {violation.invariant for violation in violations} == {"never larger than a Deployment allows"}
+    assert {violation.invariant for violation in violations} == {"a rollout keeps the maximum number of pods"}
 
 
 def test_too_few_available_pods_violate_the_check_of_the_server() -> None:
     # The check by the controller's own information is disabled.
     with no_patience(), patch.object(SizesWithinBounds, "observe", lambda *_: None):
         violations = run(2, ()).violations
-    assert {violation.invariant for violation in violations} == {"never fewer than a Deployment needs"}
+    assert {violation.invariant for violation in violations} == {"a rollout keeps the minimum of available pods"}

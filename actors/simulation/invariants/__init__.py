@@ -1,1 +1,1 @@
-"""Invariants: properties checked in every run of the simulator, whatever faults are injected."""
+"""Invariants: conditions that every simulated run must meet, whatever faults are injected."""

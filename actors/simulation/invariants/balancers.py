@@ -13,7 +13,7 @@ from kcm.runtime.cloud.fake import FakeCloud
 
 
 class BalancersAreGuarded:
-    """No Service is deleted or loses its finalizer while the cloud has a load balancer for it."""
+    """A Service is not deleted and keeps its finalizer while the cloud has a load balancer for it."""
 
     name = "load balancers are cleaned up first"
     observes = (Committed,)
@@ -29,4 +29,4 @@ class BalancersAreGuarded:
                 service = decoded(change.raw)
                 unguarded = change.type == DELETED or not has_finalizer(service)
                 if unguarded and uid_of(service) in self._cloud.load_balancers.nodes:
-                    fail(f"service {change.key} is not guarded, and has a load balancer")
+                    fail(f"service {change.key} has a load balancer, but was deleted or lost its finalizer")

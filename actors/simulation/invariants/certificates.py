@@ -31,7 +31,7 @@ def _conditions(request: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def _written(observation: Observation) -> Iterator[tuple[Object, Object]]:
-    """Yield each written request as (after, before); before is {} for a new request."""
+    """Yield (new version, previous version) of each written request. The previous version of a new request is {}."""
     if isinstance(observation, Committed):
         for change in observation.changes:
             if change.storage == STORAGE and change.type != "DELETED":
@@ -47,7 +47,7 @@ def _asked(request: Mapping[str, Any]) -> Any:
 class OnlyKubeletsAreApproved:
     """Automatic approval is limited to client certificates of nodes that an authorized user requests."""
 
-    name = "only kubelets are approved"
+    name = "only certificates of kubelets are approved automatically"
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -69,14 +69,14 @@ class OnlyKubeletsAreApproved:
         if spec["signerName"] != "kubernetes.io/kube-apiserver-client-kubelet":
             return f"its signer is {spec['signerName']}"
         if facts.organizations != ("system:nodes",) or not facts.common_name.startswith("system:node:"):
-            return f"it asks for {facts.common_name} of {facts.organizations}"
+            return f"its subject is {facts.common_name} of {facts.organizations}"
         if {*spec["usages"]} - {"digital signature", "key encipherment", "client auth"}:
             return f"its usages are {spec['usages']}"
         user = User(spec.get("username") or "", groups=tuple(spec.get("groups") or ()))
         ways = ["nodeclient"] + ["selfnodeclient"] * (user.name == facts.common_name)
         attributes = {"resource": "certificatesigningrequests", "verb": "create"}
         if not any(self._cluster.authorize(Access(user, {**attributes, "subresource": way})).allowed for way in ways):
-            return f"{user.name} may not"
+            return f"{user.name} is not authorized"
         return ""
 
 
@@ -87,11 +87,11 @@ def _is_same(condition: Mapping[str, Any], before: Object) -> bool:
 class SignedAsApproved:
     """Signed certificates match approved requests and do not change.
 
-    A certificate is signed by an authority that the files contained at some time since the request was created. Which
-    one is not checked, because the files are replaced in two steps.
+    A certificate must be signed by one of the authorities that the signer's files contained since the request was
+    created. It is not checked by which one, because the files for certificate and key are replaced one after the other.
     """
 
-    name = "certificates are what was approved"
+    name = "certificates match approved requests"
 
     def __init__(self, authorities: Sequence[PemKeyPair], current: Callable[[], PemKeyPair]) -> None:
         """Initialise the invariant.
@@ -125,14 +125,14 @@ class SignedAsApproved:
         seconds = (made.not_valid_after_utc - made.not_valid_before_utc).total_seconds()
         wanted = request["spec"].get("expirationSeconds")
         if wanted and seconds > wanted + 300:
-            return f"it is valid for {seconds} s, and {wanted} were asked for"
+            return f"it is valid for {seconds} s instead of {wanted} s"
         for pair in self._authorities[self._replaced.get(uid_of(request), 0) :]:
             try:
                 made.verify_directly_issued_by(x509.load_pem_x509_certificate(pair.certificate))
             except (InvalidSignature, ValueError, TypeError):
                 continue
             return ""
-        return "no authority that there was since has signed it"
+        return "no authority of the signer has signed it"
 
 
 def is_overdue(request: Mapping[str, Any], *, now: float) -> bool:
@@ -155,9 +155,9 @@ def _is_expired(request: Mapping[str, Any], now: float) -> bool:
 
 
 class OnlyOverdueRequestsAreCleaned:
-    """The cleaner deletes only requests that are overdue by its table."""
+    """The cleaner deletes a CertificateSigningRequest only if it is overdue according to the cleaner's table."""
 
-    name = "only what is overdue is cleaned up"
+    name = "only overdue certificate requests are deleted"
     observes = (Submitted,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -166,7 +166,7 @@ class OnlyOverdueRequestsAreCleaned:
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case Submitted(process, system, submit) if submit.sender == CLEANER:
-                now = self._cluster.processes[process].process.clock.now()  # which may be off
+                now = self._cluster.processes[process].process.clock.now()  # the clock of a process may be wrong
                 for command in submit.commands:
                     if not isinstance(command, Delete):
                         continue
@@ -174,17 +174,17 @@ class OnlyOverdueRequestsAreCleaned:
                     if entry is None or entry.uid != command.uid:
                         continue
                     if not is_overdue(decode_object(entry.raw), now=now):
-                        fail(f"{command.key} is cleaned up before its time")
+                        fail(f"{command.key} is deleted too early")
 
 
 class OnlyOldPodRequestsAreCleaned:
-    """The cleaner deletes only PodCertificateRequests that, by its table, are old enough."""
+    """The cleaner deletes a PodCertificateRequest only if it is old enough according to the cleaner's table."""
 
-    name = "no PodCertificateRequest is cleaned up early"
+    name = "no PodCertificateRequest is deleted early"
     observes = (Submitted,)
 
     def __init__(self, cluster: SimulatedCluster, life: float) -> None:
-        """Initialise the invariant. life: seconds."""
+        """Initialise the invariant. life: minimum age of a request when it is deleted, in seconds."""
         self._cluster, self._life = cluster, life
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -196,4 +196,4 @@ class OnlyOldPodRequestsAreCleaned:
                     if entry is not None and entry.uid == getattr(command, "uid", ""):
                         age = now - parse_time(metadata(decode_object(entry.raw))["creationTimestamp"])
                         if age < self._life:
-                            fail(f"{entry.key} is cleaned up after {age:.0f} s")
+                            fail(f"{entry.key} is deleted after {age:.0f} s")

@@ -27,7 +27,12 @@ FOREGROUND = "foregroundDeletion"
 
 
 def owner_of(cluster: SimulatedCluster, key: Key, reference: Mapping[str, Any]) -> Object | None:
-    """Return the owner that a reference names; {} if its kind is not served, None if it was deleted or replaced."""
+    """Return the owner that an owner reference names.
+
+    {} if the server does not serve the owner's kind or scope; None if the owner was deleted or replaced.
+
+    key: key of the object that has the reference.
+    """
     served = cluster.server.registry.of_kind(reference["apiVersion"], reference["kind"])
     if served is None:
         return {}
@@ -49,9 +54,12 @@ def waits_for_dependents(owner: Object) -> bool:
 
 
 class OnlyOrphansAreCollected:
-    """The garbage collector deletes no object that, by its table, has an owner that exists and is not being deleted."""
+    """The garbage collector deletes an object only if, in the version of its table, no owner needs the object.
 
-    name = "garbage has no owner"
+    An owner that waits for the deletion of its dependents (foreground deletion) does not need them.
+    """
+
+    name = "only objects without owners are collected"
     observes = (Submitted,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -71,9 +79,9 @@ class OnlyOrphansAreCollected:
 
     def _check(self, command: Delete, obj: Object, fail: Fail) -> None:
         if not any(references_of(obj)):
-            fail(f"{command.resource} {command.key} is collected, and never had an owner")
+            fail(f"{command.resource} {command.key} is collected but never had an owner")
         for reference in references_of(obj):
             owner = owner_of(self._cluster, command.key, reference)
             if owner is not None and not waits_for_dependents(owner):
                 whose = f"{reference['kind']} {reference['name']}"
-                fail(f"{command.resource} {command.key} is collected, and its owner {whose} is there")
+                fail(f"{command.resource} {command.key} is collected but its owner {whose} exists")

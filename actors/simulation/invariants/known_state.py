@@ -1,9 +1,11 @@
-"""State that a decision may rest on: the history by version, and the state known when the reconciliation began.
+"""Reconstruction of the state that a controller may have known when it submitted a command.
 
-Stale reads are explained by versions, not by a grace period: a table has reached a version, and the history contains
-the state at that version. The start of a reconciliation cannot be observed, only its commands. So reconciliations of
-one owner that may be the same are combined into a streak: its last commands may still rest on the state that was known
-when its first commands were submitted.
+A controller may decide by an old state, because its tables may be behind the server. Invariants do not excuse this by a
+grace period, but by versions: a table has reached a version, and ValueHistory contains the state at that version.
+
+The start of a sync cannot be observed, only its commands. So commands about one owner that may belong to the same sync
+are combined into an InferredSync: the last of these commands may still be based on the state that was known when the
+first was submitted.
 """
 
 from __future__ import annotations
@@ -21,31 +23,31 @@ Value = TypeVar("Value")
 
 
 class ValueHistory(Generic[Value]):
-    """Former values of a property of each object, with the version since which the object had each value."""
+    """History of one property of many objects: its values, each with the version since which the object had it."""
 
     def __init__(self) -> None:
         self._versions: dict[str, list[int]] = {}
         self._values: dict[str, list[Value]] = {}
 
     def note(self, uid: str, version: int, value: Value) -> None:
-        """Record the value since a version. Versions must ascend; an unchanged value is not recorded again."""
+        """Record the value that an object has from this version on. Versions of an object must ascend."""
         values = self._values.setdefault(uid, [])
         if not values or values[-1] != value:
             values.append(value)
             self._versions.setdefault(uid, []).append(version)
 
     def between(self, uid: str, first: int, last: int) -> list[Value]:
-        """Return the values from version `first` to version `last`, both included."""
+        """Return the values that the object had from version `first` to version `last`, both included."""
         versions = self._versions.get(uid, [])
         return self._values.get(uid, [])[max(0, bisect_right(versions, first) - 1) : bisect_right(versions, last)]
 
     def since(self, uid: str) -> int:
-        """Return the version of the object's first value. Raises KeyError if it has none."""
+        """Return the version of the object's first recorded value. Raises KeyError for an unknown object."""
         return self._versions[uid][0]
 
 
 def handling_delay(faults: Iterable[Fault]) -> float:
-    """Return for how many seconds a fault plan can keep a message in a mailbox."""
+    """Return the longest time, in seconds, for which the faults of a plan can delay the handling of a message."""
     seconds = 0.0
     for fault in faults:
         if fault.kind in (FaultKind.ACTOR_HUNG, FaultKind.MESSAGE_DELAYED):
@@ -57,9 +59,9 @@ def handling_delay(faults: Iterable[Fault]) -> float:
 
 @dataclass(slots=True)
 class InferredSync(Generic[Value]):
-    """Commands that may belong to one reconciliation (see the module's docstring).
+    """Commands about one owner that may belong to the same sync.
 
-    begun: the state that the invariant recorded at the beginning.
+    begun: state that the invariant recorded when the first command was submitted.
     open: number of commands without an outcome.
     last: virtual time of the latest submission or outcome.
     """
@@ -70,7 +72,11 @@ class InferredSync(Generic[Value]):
 
 
 class InferredSyncs(Generic[Value]):
-    """Open streaks of every sender in every process."""
+    """Assigns submitted commands to inferred syncs, for every sender in every process.
+
+    A command begins a new sync if no earlier command about its owner is without an outcome, and if the latest outcome
+    is older than the faults of the run can delay a message.
+    """
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock
@@ -82,9 +88,9 @@ class InferredSyncs(Generic[Value]):
     def submitted(
         self, process: str, sender: str, owner: str, commands: Iterable[Command], begin: Callable[[], Value]
     ) -> Value:
-        """Record that commands about an owner are submitted, and return the state at the beginning of their streak.
+        """Record that commands about an owner were submitted, and return the state at the beginning of their sync.
 
-        begin: returns the state, if the commands begin a new streak.
+        begin: returns the present state; called if the commands begin a new sync.
         """
         now = self._clock.monotonic()
         sync = self._syncs.get((process, sender, owner))
@@ -97,7 +103,7 @@ class InferredSyncs(Generic[Value]):
         return sync.begun
 
     def settled(self, command: Command) -> Value | None:
-        """Record the outcome of a command. Returns the state at the beginning of its streak; None without a streak."""
+        """Record the outcome of a command. Returns the state at the beginning of its sync; None if that is unknown."""
         sync = self._open.pop(id(command), None)
         if sync is None:
             return None
@@ -106,10 +112,10 @@ class InferredSyncs(Generic[Value]):
         return sync.begun
 
     def admitted(self, process: str, sender: str, incarnation: int, lost: Iterable[Command]) -> bool:
-        """Record that the dispatcher admitted an incarnation; return whether it is new.
+        """Record that the dispatcher admitted an incarnation of a sender. Returns whether the incarnation is new.
 
-        A new incarnation starts without its predecessor's knowledge. Otherwise the dispatcher was restarted, and the
-        `lost` commands count as rejected.
+        A new incarnation has not observed any state yet. If the incarnation is not new, the
+        dispatcher was restarted; then the `lost` commands, which have no outcome, count as rejected.
         """
         if self._incarnations.get((process, sender)) == incarnation:
             for command in lost:
@@ -120,7 +126,7 @@ class InferredSyncs(Generic[Value]):
         return True
 
     def started(self, process: str) -> None:
-        """Record the start of a process, which does not have the knowledge of its predecessor."""
+        """Record the start or restart of a process: no sync of its previous incarnation continues."""
         for sender in [sender for of_process, sender in self._incarnations if of_process == process]:
             del self._incarnations[process, sender]
         self._end(process)

@@ -15,9 +15,9 @@ FINALIZER = "kubernetes"
 
 
 class NamespacesAreEmptiedInOrder:
-    """The namespace controller deletes content of terminating namespaces only, and pods first.
+    """The namespace controller empties only terminating namespaces, and deletes their pods first.
 
-    It removes its finalizer only from empty namespaces, and no other finalizers.
+    It removes its own finalizer only if the namespace is empty, and removes no other finalizers.
     """
 
     name = "namespaces are emptied in order"
@@ -36,30 +36,30 @@ class NamespacesAreEmptiedInOrder:
                         self._finalized(decoded(change.previous), decoded(change.raw), fail)
                 elif request.method not in ("GET", "PUT") or not request.path.startswith("/api/v1/namespaces/"):
                     if request.method != "GET":
-                        fail(f"it sends {request.method} {request.path}")
+                        fail(f"unexpected request {request.method} {request.path}")
 
     def _deleted(self, request: Request, fail: Fail) -> None:
         _, _, after = request.path.partition("/namespaces/")
         name, _, what = after.partition("/")
         namespace = self._cluster.get(NAMESPACES, name)
         if namespace is not None and not is_deleting(namespace):
-            fail(f"{request.path} is deleted, and the namespace stays")
+            fail(f"{request.path} is deleted, but the namespace is not terminating")
         if what.split("/")[0] != "pods" and self._cluster.shown(PODS, name):
-            fail(f"{request.path} is deleted while there are pods")
+            fail(f"{request.path} is deleted while pods exist")
 
     def _finalized(self, before: Object, after: Object, fail: Fail) -> None:
         name = before["metadata"]["name"]
         was, is_now = (set((version.get("spec") or {}).get("finalizers") or ()) for version in (before, after))
         if was - is_now != {FINALIZER} or is_now - was:
-            fail(f"namespace {name} had the finalizers {sorted(was)}, and has {sorted(is_now)}")
+            fail(f"finalizers of namespace {name} changed from {sorted(was)} to {sorted(is_now)}")
         if finalizers_of(before) != finalizers_of(after):
-            fail(f"namespace {name} loses finalizers of others")
+            fail(f"namespace {name} lost metadata.finalizers")
         for resource, objects in content_of(self._cluster, name):
-            fail(f"namespace {name} is finalized and holds {len(objects)} {resource}")
+            fail(f"namespace {name} is finalized but contains {len(objects)} {resource}")
 
 
 def content_of(cluster: SimulatedCluster, namespace: str) -> Iterator[tuple[Resource, list[Object]]]:
-    """Return the objects of a namespace by resource, without empty resources."""
+    """Yield (resource, its objects in a namespace) for each namespaced resource that has objects there."""
     for served in cluster.server.registry:
         if served.namespaced and served.is_stored and "list" in served.verbs:
             resource = Resource(group=served.group, version=served.version, plural=served.plural, kind=served.kind)
@@ -69,6 +69,6 @@ def content_of(cluster: SimulatedCluster, namespace: str) -> Iterator[tuple[Reso
 
 
 def held_by(cluster: SimulatedCluster, namespace: str) -> list[str]:
-    """Return the finalizers of all objects in a namespace."""
+    """Return the finalizers of the objects in a namespace, sorted and without duplicates."""
     there = (obj for _, objects in content_of(cluster, namespace) for obj in objects)
-    return sorted({each for obj in there for each in finalizers_of(obj)})
+    return sorted({finalizer for obj in there for finalizer in finalizers_of(obj)})

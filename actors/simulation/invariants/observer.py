@@ -1,6 +1,7 @@
 """Observations of a simulated cluster, and the checker that passes them to invariants.
 
-An invariant is an object with a name and a method `observe`. Every run creates new invariants, because they have state.
+An observation is a fact about the run, such as a submitted command or a change on the server. An invariant is an object
+with a name and a method `observe`. Every run creates new invariants, because they have state.
 
     checker = InvariantChecker(cluster, [SingleOwner(), ...])
     cluster.run_until(lambda: bool(checker.violations), within=60.0)
@@ -35,26 +36,26 @@ DECODED = 256  # decoded versions of objects to keep
 
 @lru_cache(maxsize=DECODED)
 def decoded(raw: bytes) -> Object:
-    """Decode an object of a change. Invariants share the result, and must not modify it."""
+    """Decode an object of a StoreChange. Invariants share the result, and must not modify it."""
     return decode_object(raw)
 
 
 def shown(system: ControllerSystem, resource_id: str, key: Key) -> Entry | None:
-    """Return the newest version of an object in the tables of a process; None if no table contains it."""
+    """Return the newest version of an object that the tables of a process contain; None if no table contains it."""
     tables = (table for table in system.tables.values() if table.resource.id == resource_id)
     entries = [entry for entry in (table.get(key) for table in tables) if entry is not None]
     return max(entries, key=lambda entry: entry.resource_version, default=None)
 
 
 class ProcessStarted(NamedTuple):
-    """A process is started or restarted; a restarted process has no state of its predecessor."""
+    """A process starts or restarts. A restarted process has no state of its previous incarnation."""
 
     process: str
     system: ControllerSystem
 
 
 class Submitted(NamedTuple):
-    """An actor submits commands to the dispatcher, at the moment of its decision."""
+    """An actor submits commands to the dispatcher. This is the moment of its decision."""
 
     process: str
     system: ControllerSystem
@@ -72,9 +73,10 @@ class OutcomeReceived(NamedTuple):
 
 
 class Admitted(NamedTuple):
-    """The dispatcher admits an incarnation, and refuses commands of older incarnations of that name from now on.
+    """The dispatcher admits an incarnation of an actor, and from now on refuses commands of earlier incarnations.
 
-    lost: commands submitted under that name that will not have an outcome.
+    name: name of the actor.
+    lost: commands of earlier incarnations, or to an earlier dispatcher, that will not have an outcome.
     """
 
     process: str
@@ -84,7 +86,7 @@ class Admitted(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """An actor records an event about an object, before the recorder counts, combines or drops it."""
+    """An actor sends an event about an object to the recorder, which may then aggregate or drop it."""
 
     process: str
     sender: str
@@ -92,7 +94,7 @@ class Recorded(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A process sends a request. by_fenced: whether the actor that sends it has been replaced."""
+    """A process sends a request. by_fenced: whether the actor that sends it was fenced, as its successor runs."""
 
     process: str
     client: str
@@ -149,7 +151,7 @@ Fail = Callable[[str], None]  # records a violation with this text
 class Invariant(Protocol):
     """Condition that must be met at every moment of a run.
 
-    With an attribute `observes`, a tuple of types, only observations of these types are passed to it.
+    The optional attribute `observes` is a tuple of types: only observations of these types are passed to the invariant.
     """
 
     @property
@@ -177,10 +179,11 @@ class Violation:
 
 
 class InvariantChecker:
-    """Passes observations to invariants, and records their violations.
+    """Observer of a cluster that passes observations to invariants and records violations.
 
+    violations: the first MOST_VIOLATIONS violations.
     watching: functions that are called with each observation, after the invariants.
-    elsewhere: number of checks that were made by other code, by name of the invariant.
+    elsewhere: number of checks that other code made, by name of the invariant.
     """
 
     def __init__(self, cluster: SimulatedCluster, invariants: Iterable[Invariant]) -> None:
@@ -193,9 +196,9 @@ class InvariantChecker:
         calls = [(_observed(each), (each.observe, partial(self.fail, each.name))) for each in invariants]
         self._calls = {kind: [call for kinds, call in calls if kind in kinds] for kind in OBSERVATIONS}
         self._observed = [(each.name, _observed(each)) for each in invariants]
-        self._passed = dict.fromkeys(OBSERVATIONS, 0)  # observations, by type
+        self._passed = dict.fromkeys(OBSERVATIONS, 0)  # number of observations, by type
         self._commands: dict[tuple[str, str, int, int], Command] = {}  # (process, sender, ticket, index)
-        self._latest: tuple[float, Sequence[StoreChange]] = (0.0, ())  # (when, what) of the last commit
+        self._latest: tuple[float, Sequence[StoreChange]] = (0.0, ())  # time and changes of the latest commit
         if calls:
             cluster.network.witnesses.append(self)
             cluster.calls.witnesses.append(self)
@@ -204,7 +207,7 @@ class InvariantChecker:
 
     @property
     def checked(self) -> Counter[str]:
-        """Return the number of checks by invariant: the observations passed to it, and `elsewhere`."""
+        """Return the number of checks by invariant: the observations that were passed to it, plus `elsewhere`."""
         checked = Counter(self.elsewhere)
         for name, kinds in self._observed:
             if passed := sum(self._passed[kind] for kind in kinds):
@@ -241,8 +244,8 @@ class InvariantChecker:
             if receiver != RECORDER and DISPATCHER not in (sender, receiver):
                 return
             if self._cluster.processes[process].system is not system:
-                return  # the process has ended, and nothing receives the responses to its requests
-            if receiver == RECORDER and sender != DISPATCHER:  # the dispatcher sends it outcomes, as to any sender
+                return  # the process has ended: its actors receive no outcomes
+            if receiver == RECORDER and sender != DISPATCHER:  # the dispatcher sends outcomes to it too
                 if isinstance(message := decode(frame), Record):
                     self._pass_on(Recorded(process, sender, message))
             elif receiver == DISPATCHER:

@@ -1,4 +1,4 @@
-"""Owners of the pods that commands concern, by the information of the submitting process."""
+"""Owners of the pods that a command concerns, as the submitting process has observed them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,11 @@ from kcm.protocols.resources import PODS
 
 
 class _Returned(NamedTuple):
-    """Owner as the server returned it.
+    """Owner in a response of the server.
 
-    epoch: epoch of the table at that time; versions of different epochs cannot be compared.
+    version: resourceVersion.
+    epoch: epoch of the owner's table at that time. A table begins a new epoch when versions are no longer comparable.
+    wanted: number of pods that its spec requests.
     """
 
     uid: str
@@ -34,9 +36,10 @@ class _Returned(NamedTuple):
 
 
 class Owners:
-    """Owners with a number of pods, by the tables of one process and the responses that it received.
+    """Owners whose spec requests a number of pods, as one process has observed them in its tables and in responses.
 
-    A table may be late: it may contain an older version of an owner, or a deleted owner of the same name.
+    A table may be behind: it may contain an older version of an owner, or a deleted owner of the same name. Then a
+    newer response takes precedence.
     """
 
     def __init__(self, system: ControllerSystem, ownership: Ownership) -> None:
@@ -45,14 +48,14 @@ class Owners:
         self._known: dict[str, _Returned] = {}  # by uid
 
     def returned(self, command: Get | Update, body: bytes) -> None:
-        """Record the response to a read or a write of an owner."""
+        """Record an owner in the response to a read or a write. body: the encoded object."""
         owner, table = decode_object(body), self._tables[command.resource]
         wanted = self._ownership.replicas(owner, table.resource.kind)
         found = _Returned(uid_of(owner), int(resource_version_of(owner)), table.epoch, wanted)
         self._named[command.resource, key_of(owner)] = self._known[found.uid] = found
 
     def named(self, resource: str, key: Key) -> OwnerRef | None:
-        """Return the newest known owner of this name; None if it is unknown."""
+        """Return the owner with this key in its newest known version; None if it is unknown."""
         table = self._tables.get(resource)
         if table is None:
             return None
@@ -63,7 +66,7 @@ class Owners:
         return OwnerRef(table.resource.api_version, table.resource.kind, split_key(key)[1], uid) if uid else None
 
     def wanted(self, namespace: str, owner: OwnerRef) -> list[int]:
-        """Return the possible replicas of the owner, by its table and by responses; empty for an unknown owner."""
+        """Return the numbers of pods that the owner requests in its table and in a newer response; empty if unknown."""
         table = self._tables[self._ownership.counted[owner.kind].owner.id]
         entry, returned = table.get(make_key(namespace, owner.name)), self._known.get(owner.uid)
         wanted = []
@@ -74,14 +77,14 @@ class Owners:
         return wanted
 
     def version(self, uid: str) -> int:
-        """Return the newest version of the owner that the server returned; 0 for none."""
+        """Return the newest resourceVersion of an owner in responses; 0 if no response contained it."""
         returned = self._known.get(uid)
         return 0 if returned is None else returned.version
 
     def concerned(self, command: Command) -> tuple[str, OwnerRef] | None:
-        """Return (namespace, owner) of the pod, or the owner itself, that a command concerns; otherwise None.
+        """Return (namespace, owner) for a command on a pod or on an owner; None for other commands.
 
-        The owner follows from the command itself or from the process's tables.
+        The owner of a pod follows from the command itself or from the process's table of pods.
         """
         match command:
             case Create(PODS.id, namespace, body, subresource=""):
@@ -99,7 +102,7 @@ class Owners:
 
 
 def adopter(command: Command) -> tuple[str, OwnerRef] | None:
-    """Return (namespace, owner) if the command lets an owner adopt a pod; otherwise None."""
+    """Return (namespace, new owner) if the command is a patch by which an owner adopts a pod; otherwise None."""
     if not isinstance(command, Patch) or command.resource != PODS.id:
         return None
     owner = controller_of(decode_object(command.body))

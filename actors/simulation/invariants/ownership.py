@@ -1,4 +1,4 @@
-"""Dependents and owners of each controller, as declared by trials; the basis of several invariants.
+"""Declarations of which objects a controller owns. Trials contain them, and several invariants are based on them.
 
 DAEMON_SETS = Trial(controller="daemonset-controller", owns=(Owns(DAEMONSETS, PODS),))
 """
@@ -19,14 +19,16 @@ Count = Callable[[Object], int]
 
 @dataclass(frozen=True, slots=True)
 class Owns:
-    """A controller creates and deletes `dependents` for each object of `owner`.
+    """Declaration that a controller creates and deletes `dependents` for each object of the resource `owner`.
 
-    wanted: returns the number of dependents if the owner's spec alone determines it; otherwise None.
-    pods: returns the maximum number of pods by the owner's spec, also through its dependents; by default `wanted`.
-    removal: number of writes that remove a pod: two if it has a finalizer.
-    read_once: an incarnation reads each owner and its dependents live once, before an action that must not be repeated.
-    read_each_version: owner and dependents are read live before an action for which a table may be late, each version
-        once. Other live reads need a cause (calls.py).
+    wanted: returns the number of dependents that an owner's spec requests; None if its spec does not determine it.
+    pods: returns the maximum number of pods of an owner, including pods of its dependents; by default `wanted`.
+    removal: number of writes that remove a pod; two if the controller also removes a finalizer.
+
+    The invariant LiveReadsHaveACause permits additional reads from the server:
+
+    read_once: each incarnation of the controller may read each owner, and its dependents, once.
+    read_each_version: each version of an owner or dependent may be read once.
     """
 
     owner: Resource
@@ -48,12 +50,13 @@ class Owns:
 
 
 class DeclaredController(NamedTuple):
-    """A controller of a setting.
+    """Controller with the objects that its trial declares as its own.
 
     sender: name of its actor.
     client: user name of its writes.
+    owns: owners and dependents.
     deletes: resources of which it may delete objects that it does not own.
-    deletes_any: it may delete objects of all resources.
+    deletes_any: whether it may delete objects of all resources.
     """
 
     sender: str
@@ -71,23 +74,26 @@ def declared_controller(
     deletes: Sequence[Resource] = (),
     deletes_any: bool = False,
 ) -> DeclaredController:
-    """Return the DeclaredController for a controller's name."""
+    """Return the declaration of the controller with this name. client: by default the name of the controller."""
     return DeclaredController(controller_name(controller), client or controller, owns, deletes, deletes_any)
 
 
 def storage_of(resource: Resource) -> str:
-    """Return the storage name that changes of the server contain."""
+    """Return the name of the resource in StoreChange.storage: "plural.group", or "plural" in the core group."""
     return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
 
 
 class Ownership:
     """Keepers of a setting, and indexes over them.
 
-    controllers: controllers by actor name.
-    dependents: dependents of each resource, by its id.
+    controllers: controllers by the name of their actor.
+    dependents: resources of the dependents, by the id of the owner's resource.
     read_once: declarations with `read_once`, by the id of the owner's resource.
-    read_each_version: resources of the declarations with `read_each_version`.
-    counted: declarations of owners with a known number of pods, by the owner's kind.
+    counted: declarations of owners whose spec determines their number of pods, by the owner's kind.
+    counted_ids: ids of the resources of these owners.
+    senders: names of the actors of controllers that own objects.
+    read_each_version: resources of owners and dependents with `read_each_version`.
+    pod_senders: names of the actors of controllers with `counted` owners.
     """
 
     def __init__(self, controllers: Iterable[DeclaredController]) -> None:
@@ -114,7 +120,7 @@ class Ownership:
         )
 
     def replicas(self, owner: Object, kind: str) -> int:
-        """Return the number of pods that the owner's spec requests. Raises KeyError for other kinds."""
+        """Return the number of pods that an owner's spec requests. Raises KeyError for a kind that is not `counted`."""
         wanted = self.counted[kind].wanted
         assert wanted is not None
         return wanted(owner)

@@ -1,4 +1,4 @@
-"""Invariants of resource quotas: no quota is exceeded, and counted usage existed."""
+"""Invariants of resource quotas: no quota is exceeded, and the usage in a status existed at some time."""
 
 from __future__ import annotations
 
@@ -29,18 +29,22 @@ from kcm.runtime.faults.vocabulary import FaultKind
 
 COUNTED = {resource.name: resource for resource in (PODS, SERVICES, PERSISTENT_VOLUME_CLAIMS, CONFIGMAPS, SECRETS)}
 
-_JUST = 0.001  # seconds after which a pod that should be gone does not count
+_JUST = 0.001  # seconds after the end of its grace period at which a terminating pod no longer counts
 
 
 def evaluators_at(now: float) -> tuple[Evaluator, ...]:
-    """Return the evaluators of COUNTED. now: Unix seconds."""
+    """Return the evaluators for the usage of the resources in COUNTED. now: Unix seconds."""
     return Pods(lambda: now), Services(), VolumeClaims(), Evaluator("configmaps"), Evaluator("secrets")
 
 
 def actual_usage(
     cluster: SimulatedCluster, quota: Object, names: Iterable[str], *, ahead: float = 0.0
 ) -> Mapping[str, Quantity]:
-    """Return the usage of the quota's namespace on the server. ahead: seconds by which the manager's clock is ahead."""
+    """Return the usage that a quota limits, computed from the objects on the server.
+
+    names: names of the limits to compute, for example "requests.cpu".
+    ahead: seconds by which the manager's clock is ahead.
+    """
     namespace = namespace_of(quota)
 
     def listed(evaluator: Evaluator) -> list[Object]:
@@ -53,14 +57,15 @@ def actual_usage(
 
 
 class QuotasAreNotExceeded:
-    """Nothing is created beyond the limits in a quota's status.
+    """No object is created that exceeds the limits in the status of a quota.
 
-    Usage may exceed a quota if it existed before, or if the limits were higher; then it does not grow. Objects created
-    between the count and the write that puts limits in force are not charged until the next count, so usage may exceed
-    the quota by them. For a manager whose clock is ahead, pods end earlier.
+    Usage may exceed a quota if it is older than the quota or its present limits, but it must not grow. Objects that are
+    created after the controller counted, and before it writes new limits to the status, are charged only by the next
+    count, so usage may exceed the quota by these objects. A terminating pod stops counting earlier for a manager whose
+    clock is ahead.
     """
 
-    name = "quotas hold"
+    name = "no quota is exceeded"
     observes = (Committed,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -79,7 +84,7 @@ class QuotasAreNotExceeded:
                 self._check(change.storage, split_key(change.key)[0], fail)
 
     def _counted(self, change: StoreChange) -> None:
-        """Update the usage that the controller's first count has missed, after a change of a quota."""
+        """Compute the usage that the controller's first count of a new limit missed, after a change of a quota."""
         self._unseen.pop(change.key, None)
         if change.type == MODIFIED:
             quota, before = decoded(change.raw), decoded(change.previous)
@@ -98,26 +103,26 @@ class QuotasAreNotExceeded:
                 charged = minus(quantity, unseen.get(name, ZERO))
                 if charged.value > hard[name].value and charged.value > known[name].value:
                     fail(
-                        f"of {resource} one is created, and {name} of quota {name_of(quota)} comes to {quantity}: it "
-                        f"says that {known[name]} are used of {hard[name]}"
+                        f"creation in {resource} raises {name} of quota {name_of(quota)} to {quantity}; its status has "
+                        f"{known[name]} used, limit {hard[name]}"
                     )
 
 
 class QuotaUsageExisted:
-    """The controller writes the limits of the spec, and a usage that existed.
+    """The controller writes the limits of the spec to the status, and a usage that existed.
 
-    A count is based on a version of the quota, which the write replaces, and on tables that contain everything that was
-    charged to this version. So the count of each resource is its usage at some moment between that version and the
-    write. The usage of a pod that is being deleted also depends on the clock of the process.
+    A count is based on a version of the quota, which the write then replaces, and on tables that contain all objects
+    that were charged to this version. So the count of each resource must be its usage at some moment between that
+    version and the write. The usage of a terminating pod also depends on the clock of the process.
     """
 
-    name = "what is counted was there"
+    name = "counted usage of a quota existed"
     observes = (Committed,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._changes: dict[tuple[str, str], list[StoreChange]] = {}  # by resource and namespace
-        self._written: dict[int, float] = {}  # when the versions of quotas were written
+        self._written: dict[int, float] = {}  # by version of a quota: time of the write, Unix seconds
         jumps = (fault.seconds for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
         self._offsets = (0.0, *dict.fromkeys(jumps))
 
@@ -144,7 +149,7 @@ class QuotaUsageExisted:
             return
         hard, wanted = read_amounts(status.get("hard")), read_amounts(quota["spec"].get("hard"))
         if not equal(hard, wanted):
-            fail(f"quota {key_of(quota)} is counted with limits {in_words(hard)}, and {in_words(wanted)} are wanted")
+            fail(f"status of quota {key_of(quota)} has limits {in_words(hard)}, its spec {in_words(wanted)}")
         used, known = read_amounts(status.get("used")), read_amounts(replaced.get("used"))
         changed = {name for name, quantity in used.items() if name not in known or known[name].value != quantity.value}
         version = parse_version(resource_version_of(before)) or 0
@@ -157,12 +162,12 @@ class QuotaUsageExisted:
             if not any(equal(claimed, usage) for usage in found):
                 possible = " or ".join(dict.fromkeys(in_words(usage) for usage in found))
                 fail(
-                    f"quota {key_of(quota)} says that {in_words(claimed)} is used, counted since version {version}: "
-                    f"there was {possible}"
+                    f"status of quota {key_of(quota)} has {in_words(claimed)} used, based on version {version}; "
+                    f"actual usage since then: {possible}"
                 )
 
     def _counts(self, quota: Object, names: Iterable[str], resource: str, version: int) -> Iterator[Amounts]:
-        """Yield all possible counts of the resource, from that version of the quota until now."""
+        """Yield each usage of the resource that existed between that version of the quota and now."""
         now = self._cluster.clock.now()
         since = self._written.get(version, now)
         for objects in self._states(resource, namespace_of(quota), version):
@@ -174,7 +179,7 @@ class QuotaUsageExisted:
                         yield self._used(quota, names, resource, objects, time)
 
     def _states(self, resource: str, namespace: str, version: int) -> Iterator[Sequence[Object]]:
-        """Yield the states of a resource from the present back to that version."""
+        """Yield the objects of a resource as they were at each version, from the present back to `version`."""
         objects: dict[Key, Object] = {key_of(obj): obj for obj in self._cluster.shown(COUNTED[resource], namespace)}
         yield list(objects.values())
         for change in reversed(self._changes.get((resource, namespace), [])):

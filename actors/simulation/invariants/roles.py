@@ -14,7 +14,7 @@ STORAGE = "clusterroles.rbac.authorization.k8s.io"
 
 
 def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Evaluate a selector; supports only the forms that the trial draws."""
+    """Report whether a label selector matches. Supports only the selectors of the trial: matchLabels, and Exists."""
     pairs, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or ()
     return all(labels.get(key) == value for key, value in pairs.items()) and all(
         expression["operator"] == "Exists" and expression["key"] in labels for expression in expressions
@@ -22,7 +22,10 @@ def _selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
 
 
 def aggregated(role: Mapping[str, Any], roles: Mapping[str, Mapping[str, Any]]) -> list[Object] | None:
-    """Return the rules that an aggregated role must have; None for other roles. roles: all roles by name."""
+    """Return the rules that an aggregated ClusterRole must have; None if it has no aggregationRule.
+
+    roles: all ClusterRoles by name.
+    """
     if role.get("aggregationRule") is None:
         return None
     found: list[Object] = []
@@ -36,7 +39,8 @@ def aggregated(role: Mapping[str, Any], roles: Mapping[str, Mapping[str, Any]]) 
 class OnlyAggregatedRulesAreWritten:
     """The controller creates and deletes no ClusterRoles, and changes only the rules of aggregated roles.
 
-    The role must be aggregated in the version that the write replaces, so that no write of a user is overwritten.
+    The replaced version must still have an aggregationRule. Otherwise the write would overwrite rules that a user has
+    just set.
     """
 
     name = "only rules of aggregated roles are written"
@@ -55,13 +59,13 @@ class OnlyAggregatedRulesAreWritten:
 
     def _check(self, after: Object, before: Object, fail: Fail) -> None:
         if before.get("aggregationRule") is None:
-            fail(f"rules of {name_of(after)} are written, and it aggregates none")
+            fail(f"rules of {name_of(after)} are written, but it has no aggregationRule")
         then, now = _beside_rules(before), _beside_rules(after)
         if now != then:
-            fail(f"{name_of(after)} is {now}, and was {then}")
+            fail(f"{name_of(after)} changed from {then} to {now}")
 
 
 def _beside_rules(role: Object) -> Object:
-    """Return the fields of a role that only users set."""
+    """Return the fields of a ClusterRole that the controller must not change: labels, annotations, aggregationRule."""
     meta = {field: metadata(role).get(field) for field in ("uid", "labels", "annotations")}
     return {"metadata": meta, "aggregationRule": role.get("aggregationRule")}

@@ -25,7 +25,7 @@ def _field_of(secret: Mapping[str, Any], field: str) -> bytes:
 
 
 def expiry(secret: Mapping[str, Any]) -> float | None:
-    """Return when a Secret may be cleaned up, in Unix seconds; None for never, and for Secrets of other types."""
+    """Return the time from which a token Secret may be deleted, in Unix seconds; None for never or another type."""
     return _expiration(secret) if secret.get("type") == OF_TOKENS else None
 
 
@@ -38,7 +38,10 @@ def _expiration(secret: Mapping[str, Any]) -> float | None:
 
 
 def key_to_sign_with(secret: Mapping[str, Any], *, now: float) -> tuple[str, bytes] | None:
-    """Return id and key of a token that may sign; None for other Secrets."""
+    """Return (token id, signing key) of a bootstrap token that is valid for signing; None for other Secrets.
+
+    now: Unix seconds.
+    """
     found = re.fullmatch(r"bootstrap-token-([a-z0-9]{6})", name_of(secret))
     key, ends = _field_of(secret, "token-secret"), _expiration(secret)
     if found is None or not key or _field_of(secret, "token-id").decode() != found[1]:
@@ -64,9 +67,9 @@ def _decoded(part: str) -> bytes:
 
 
 class OnlySignaturesChange:
-    """The signer changes only signatures; each one signs the current content by a current or former token."""
+    """The signer changes only signatures. A new signature is valid for the content and a present or former token."""
 
-    name = "only signatures are written, and true ones"
+    name = "only valid signatures are written"
     observes = (Handled, Committed)
 
     def __init__(self) -> None:
@@ -96,10 +99,10 @@ class OnlySignaturesChange:
                 continue
             token = field.removeprefix(SIGNATURES)
             if token == field:
-                fail(f"{field} of {key_of(after)} is {now.get(field)!r}, and was {then.get(field)!r}")
+                fail(f"{field} of {key_of(after)} changed from {then.get(field)!r} to {now.get(field)!r}")
             elif not any(
                 is_signed_by(now[field], now.get("kubeconfig", ""), token, key) for key in self._keys.get(token, ())
             ):
-                fail(f"{field} of {key_of(after)} signs something else, or by no token: {now[field]}")
+                fail(f"{field} of {key_of(after)} is not a valid signature: {now[field]}")
         if metadata(after).get("labels") != metadata(before).get("labels"):
-            fail(f"labels of {key_of(after)} are {metadata(after).get('labels')}")
+            fail(f"labels of {key_of(after)} changed to {metadata(after).get('labels')}")

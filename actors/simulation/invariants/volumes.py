@@ -1,4 +1,4 @@
-"""Invariants of volumes and claims: each is bound once, stays bound, and is protected while it is used."""
+"""Invariants of PersistentVolumes and their claims: they are bound once, stay bound, and are protected while used."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ OF_CLAIMS, OF_VOLUMES = "pvc-protection-controller", "pv-protection-controller"
 class BoundOnce:
     """A volume is never bound to two claims, nor a claim to two volumes, and both stay bound.
 
-    A claim is not Lost while its volume exists, a volume is not Released while its claim exists, and neither binder nor
-    provisioner deletes a bound volume. Users may delete any of them.
+    A claim is not Lost while its volume exists, and a volume is not Released while its claim exists. Neither the binder
+    nor the provisioner deletes a bound volume; users may do so.
     """
 
-    name = "a volume has one claim, and is not lost"
+    name = "a volume is bound to one claim and stays bound"
     observes = (Committed, Handled)
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class BoundOnce:
         if phase_of(claim) == "Lost" and before is not None and phase_of(before) != "Lost":
             volume = self._volumes.get(name)
             if volume is not None and _uid(volume) in ("", uid_of(claim)):
-                fail(f"claim {key_of(claim)} is Lost, and its volume {name} is there")
+                fail(f"claim {key_of(claim)} is Lost, but its volume {name} exists")
 
     def _volume_changed(self, change: StoreChange, fail: Fail) -> None:
         volume = decoded(change.raw)
@@ -76,11 +76,11 @@ class BoundOnce:
             return
         claim = self._claims.get(_uid(before))
         if claim is not None and volume_name_of(claim) == name and _uid(volume) not in ("", uid_of(claim)):
-            fail(f"volume {name} is of claim {key_of(claim)}, and was given to another one")
+            fail(f"volume {name} of claim {key_of(claim)} was bound to another claim")
         claim = self._claims.get(_uid(volume))
         is_new = phase_of(before) != "Released" and phase_of(volume) == "Released"
         if is_new and claim is not None and volume_name_of(claim) in ("", name):
-            fail(f"volume {name} is Released, and its claim {key_of(claim)} is there")
+            fail(f"volume {name} is Released, but its claim {key_of(claim)} exists")
 
     def _volume_was_deleted(self, client: str, change: StoreChange, fail: Fail) -> None:
         before, after = decoded(change.previous), decoded(change.raw)
@@ -88,7 +88,7 @@ class BoundOnce:
             return
         claim = self._claims.get(_uid(before))
         if claim is not None and volume_name_of(claim) == name_of(before):
-            fail(f"{client} deletes volume {name_of(before)}, which claim {key_of(claim)} has")
+            fail(f"{client} deletes volume {name_of(before)}, which is bound to claim {key_of(claim)}")
 
 
 def _uid(volume: Object) -> str:
@@ -97,17 +97,18 @@ def _uid(volume: Object) -> str:
 
 
 class ProtectedWhileUsed:
-    """The protection finalizers of claims and volumes are removed only once they are unused.
+    """The protection finalizer of a claim or volume is removed only if no pod uses the claim, or the volume is unbound.
 
-    A pod that was bound after the claim was deleted does not count: this may have happened after the pods were listed.
+    A pod that was bound to its node after the deletion of the claim does not count: the controller may have listed the
+    pods before.
     """
 
-    name = "what is used is held"
+    name = "volumes and claims are protected while used"
     observes = (Committed, Handled)
 
     def __init__(self) -> None:
-        self._placed: dict[str, tuple[Object, int]] = {}  # pods with claims and the revision of their binding, by uid
-        self._deleted: dict[str, int] = {}  # revisions of the deletion of claims, by uid
+        self._placed: dict[str, tuple[Object, int]] = {}  # by uid: pod with claims, and the revision of its binding
+        self._deleted: dict[str, int] = {}  # by uid: revision at which a claim was marked for deletion
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -135,9 +136,9 @@ class ProtectedWhileUsed:
         gone = set(finalizers_of(before)) - set(finalizers_of(after))
         if client == OF_CLAIMS and CLAIM_PROTECTION in gone:
             for pod in self._users(key_of(before), before):
-                fail(f"claim {key_of(before)} is let go, and pod {name_of(pod)} uses it")
+                fail(f"claim {key_of(before)} loses its finalizer, but pod {name_of(pod)} uses it")
         if client == OF_VOLUMES and VOLUME_PROTECTION in gone and phase_of(before) == "Bound":
-            fail(f"volume {name_of(before)} is let go, and is Bound")
+            fail(f"volume {name_of(before)} loses its finalizer, but is Bound")
 
     def _users(self, key: Key, claim: Object) -> list[Object]:
         deleted = self._deleted.get(uid_of(claim), 0)

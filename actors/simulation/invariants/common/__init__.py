@@ -1,1 +1,1 @@
-"""Invariants that are checked in every run."""
+"""Invariants that every run checks, whatever its controllers are."""

@@ -34,8 +34,9 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 class Right(NamedTuple):
     """Permission for one verb on a resource.
 
-    resource: with its subresource; "*" for any.
-    name: name of the only permitted object; "" for any.
+    group: API group; "*" for all.
+    resource: "resource" or "resource/subresource"; "*" for all.
+    name: name of the only permitted object; "" for all objects.
     """
 
     verb: str
@@ -46,7 +47,10 @@ class Right(NamedTuple):
 
 @cache
 def roles(*, gated: bool = False) -> Mapping[str, frozenset[Right]]:
-    """Return the rights by client. gated: include those of the gates GenericWorkload and WorkloadWithJob."""
+    """Return the rights of each client by its name.
+
+    gated: include the rights for the feature gates GenericWorkload and WorkloadWithJob.
+    """
     policy = with_workloads(bootstrap_policy()) if gated else bootstrap_policy()
     named = {name_of(role): role for role in policy if role["kind"] == "ClusterRole"}
     of_clients = {name.removeprefix(_CONTROLLER): role for name, role in named.items() if name.startswith(_CONTROLLER)}
@@ -61,7 +65,7 @@ def _rights(role: Object) -> Iterator[Right]:
 
 
 def wanted_right(request: Request) -> Right | None:
-    """Return the right that a request requires; None for non-resource requests, as discovery is open to all."""
+    """Return the right that a request requires; None for a request outside resources, such as discovery."""
     root, *parts = request.path.strip("/").split("/")
     group = parts.pop(0) if root == "apis" and parts else ""
     if root not in ("api", "apis") or len(parts) < 2:

@@ -1,12 +1,10 @@
-"""Controllers that own objects (ownership.py) make no more API calls than events in the cluster justify.
+"""Invariants of API calls: controllers make no more of them than changes in the cluster justify.
 
-Three checks, none of which needs exceptions for faults:
-- a write changes the object: a PUT of an unmodified object is always a violation, because a PUT based on an older
-  version is rejected;
-- a live read has a cause: an earlier call that failed, an orphan whose owner is read, or dependents whose owner is not
-  in the table; and, where the ownership declares it, the first read of an incarnation, or a read at another version
-  than the previous read or than the table shows;
-- the number of writes is at most what CallsInProportion permits.
+They apply to controllers that own objects (ownership.py):
+
+- NoUnchangedWrites: a write changes the object.
+- LiveReadsHaveACause: a read from the server, instead of a table, has a cause.
+- CallsInProportion: the number of writes is limited.
 """
 
 from __future__ import annotations
@@ -47,9 +45,12 @@ from kcm.runtime.tables.table import OWNER, owner_value
 
 
 class NoUnchangedWrites:
-    """No manager updates an object without changing it."""
+    """No manager writes an object without changing it.
 
-    name = "no write of what is there"
+    This has no exceptions: a PUT that is based on an older version than the server's is rejected.
+    """
+
+    name = "no write without a change"
     observes = (Handled,)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -71,9 +72,16 @@ def _without_version(raw: bytes) -> Object:
 
 
 class LiveReadsHaveACause:
-    """No live read without a cause, see the docstring of the module."""
+    """A controller reads an object from the server, instead of its table, only for one of these causes:
 
-    name = "a live look has a reason"
+    - an earlier command of the incarnation failed;
+    - the table contains objects without an owner that the owner may adopt;
+    - the table contains dependents whose owner it does not contain;
+    - the controller's declaration has `read_once`, and the incarnation reads the object for the first time;
+    - its declaration has `read_each_version`, and the server has another version than the table or the previous read.
+    """
+
+    name = "a live read has a cause"
     observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
 
     def __init__(self, ownership: Ownership) -> None:
@@ -103,7 +111,7 @@ class LiveReadsHaveACause:
                     ):
                         self._causes[process, submit.sender] -= 1
                         if self._causes[process, submit.sender] < 0:
-                            fail(f"{submit.sender} looks at {command} for no reason")
+                            fail(f"{submit.sender} reads {command} without a cause")
             case OutcomeReceived(process, _, sender, _, outcome) if sender in self._ownership.senders:
                 if not isinstance(outcome, Done):
                     self._causes[process, sender] += 1
@@ -124,7 +132,7 @@ class LiveReadsHaveACause:
                         self._versions[self._storages[change.storage], change.key] = version
 
     def _forget(self, process: str, name: str) -> None:
-        """Drop the state of the previous incarnation."""
+        """Drop the state of the previous incarnation of an actor."""
         del self._causes[process, name]
         self._read_once = {target for target in self._read_once if target[:2] != (process, name)}
         self._read_versions = {
@@ -132,7 +140,7 @@ class LiveReadsHaveACause:
         }
 
     def _finds_orphans(self, system: ControllerSystem, command: Get | List) -> bool:
-        """Report whether an owner is read live while some possible dependents have no owner."""
+        """Report whether an owner is read while its namespace contains possible dependents without an owner."""
         dependents = self._ownership.dependents.get(command.resource)
         if dependents is None or not isinstance(command, Get):
             return False
@@ -140,7 +148,7 @@ class LiveReadsHaveACause:
         return any(system.tables[resource.id].indexed(OWNER, orphans) for resource in dependents)
 
     def _finds_unknown_owner(self, system: ControllerSystem, command: Get | List) -> bool:
-        """Report whether an owner is read live that dependents refer to by a uid which the table does not show."""
+        """Report whether an owner is read whose dependents refer to another uid than the table shows for its name."""
         owns = self._ownership.read_once.get(command.resource)
         if owns is None or not isinstance(command, Get):
             return False
@@ -153,7 +161,7 @@ class LiveReadsHaveACause:
         return bool(named - {"" if shown is None else shown.uid})
 
     def _is_first_read(self, process: str, sender: str, command: Get | List) -> bool:
-        """Report whether an incarnation reads this owner, or its dependents, for the first time."""
+        """Report whether `read_once` permits the read: an incarnation's first read of an owner or of its dependents."""
         owned = self._ownership.controllers[sender].owns
         declared = [owns for owns in owned if owns.read_once]
         resources = {owns.owner.id if isinstance(command, Get) else owns.dependents.id for owns in declared}
@@ -166,7 +174,10 @@ class LiveReadsHaveACause:
         return is_first
 
     def _reads_another_version(self, process: str, system: ControllerSystem, sender: str, command: Get | List) -> bool:
-        """Report whether a read that `read_each_version` permits reads a version not yet read, or not in the table."""
+        """Report whether `read_each_version` permits the read.
+
+        It does if the server has another version than the table, or than the previous read.
+        """
         declared = [owns for owns in self._ownership.controllers[sender].owns if owns.read_each_version]
         resources = {each for owns in declared for each in owns.resources}
         if not isinstance(command, Get) or command.resource not in resources:
@@ -175,33 +186,35 @@ class LiveReadsHaveACause:
         entry, there = system.tables[command.resource].get(command.key), self._versions.get(target[2:], 0)
         shown = 0 if entry is None else entry.resource_version
         if there != shown:
-            return True  # the reader learns that its table is late, and reads again once it is not
+            return True  # the table is behind: the controller may read again once it has caught up
         is_another = there != self._read_versions.get(target)
         self._read_versions[target] = there
         return is_another
 
 
 class CallsInProportion:
-    """The number of writes that changed something is at most what the observed events justify.
+    """The number of writes by controllers is at most what the observed changes justify.
 
-    Writes of workloads and their statuses, each justified by:
-    - a pod that is created or deleted, or becomes ready or unready: one status of its owner, and one of the Deployment
-      that owns the owner;
-    - a new spec of an owner of pods: SET statuses, for its beginning and its end;
-    - a new spec of a Deployment: DEPLOYMENT writes, for the ReplicaSet and the statuses at the beginning, at the
-      revision and at the end; and STEP writes (a size and two statuses) for each pod that changes;
-    - a new ReplicaSet of a Deployment: one deletion;
-    - a new incarnation of a controller: one write of each workload;
-    - a write by another process: one write, because while a lease is stolen two leaders may see different states;
-    - a jump of a clock: each pod of a workload with minReadySeconds may become unavailable and available again, at both
-      ends of the jump (JUMP).
+    Only writes that changed an object count. Each of these events justifies writes of workloads and their statuses:
 
-    Writes of pods: those that a new spec may create or delete, and two for each pod that others create or delete, as it
-    may be replaced. After each fault a controller may act on old state or lack an outcome: as many creations and
-    deletions as the largest workload has pods.
+    - A pod is created or deleted, or becomes ready or unready: a status of its owner, and a status of the Deployment
+      that owns this owner.
+    - The spec of an owner of pods changes: SET statuses, at the beginning and at the end of the change.
+    - The spec of a Deployment changes: DEPLOYMENT writes of its ReplicaSets, its revision and its status, and STEP
+      writes (a size and two statuses) for each pod that changes.
+    - A Deployment gets a new ReplicaSet: the deletion of an old one.
+    - A controller gets a new incarnation: one write of each workload.
+    - Another process wrote the workload before: one write, because while a lease is stolen two leaders may see
+      different states.
+    - A clock jumps: JUMP writes for each pod of a workload with minReadySeconds, which may become unavailable and
+      available again, when the jump begins and when it ends.
+
+    A changed spec justifies the writes of the pods that it may create or delete. A pod that others create or delete
+    justifies two writes, because the controller may replace it. Each fault justifies as many creations and deletions as
+    the largest workload has pods, because a controller may then act on an old state or miss an outcome.
     """
 
-    name = "calls are in proportion"
+    name = "the number of writes is justified"
     observes = (Admitted, Handled, Committed)
 
     SET, DEPLOYMENT, STEP = 2, 7, 3
@@ -250,10 +263,10 @@ class CallsInProportion:
         else:
             enough += self._jumps * self.JUMP * sum(self._patient.values())
         if self.written[what] > enough:
-            fail(f"{self.written[what]} writes of {what} have changed something, and there was reason for {enough}")
+            fail(f"{self.written[what]} writes of {what} changed objects, but only {enough} are justified")
 
     def _process(self, changes: Sequence[StoreChange], *, ours: bool) -> None:
-        """Process committed changes. ours: the writer is one of the checked controllers."""
+        """Update the permitted numbers of writes. ours: whether one of the checked controllers made the changes."""
         for change in changes:
             if change.storage == "pods":
                 self._pod(change, ours=ours)
@@ -297,9 +310,9 @@ RENEWED_BY = ("template", "ordinals")  # fields of a spec whose change may repla
 
 
 def pods_to_change(before: Object, after: Object, owns: Owns) -> int:
-    """Return how many writes of pods a change of their owner justifies.
+    """Return the number of writes of pods that a change of their owner justifies.
 
-    For an owner that is created or deleted, before and after are the same object.
+    before, after: versions of the owner; the same object if the owner was created or deleted.
     """
     most = owns.most_pods
     assert most is not None

@@ -1,9 +1,7 @@
-"""No controller creates more pods than its owner's replicas, or deletes pods below that number.
+"""Invariant of pod counts: a controller creates no more pods than its owner requests, and deletes no pod below that.
 
-Decisions are checked by the information of the deciding process.
-
-This information consists of the process's tables and its own commands. The invariant applies to every controller whose
-owners specify a number of pods (ownership.py).
+Each decision is checked against what the deciding process has observed: its tables, and the outcomes of its commands.
+The invariant applies to every controller whose owners request a number of pods (ownership.py).
 """
 
 from __future__ import annotations
@@ -54,10 +52,10 @@ UNNAMED = ", to be named by the server"
 class _Pod:
     """Pod that a process has created, adopted or fetched.
 
-    version: version in the outcome; without an outcome, the version that the server committed; 0 before that.
+    version: resourceVersion in the outcome, or that the server has committed if there is no outcome; 0 before that.
     epoch: epoch of the table at that time; versions of different epochs cannot be compared.
-    creator: sender of a creation without an outcome; "" once the pod is known to exist.
-    maybe_created: whether the creation was sent with an unknown outcome.
+    creator: sender of a creation that has no outcome yet; "" once the pod is known to exist.
+    maybe_created: whether an earlier attempt of the creation had an unknown outcome.
     ended: whether the pod is terminal or being deleted, so that it does not count.
     """
 
@@ -71,16 +69,16 @@ class _Pod:
 
 @dataclass(slots=True)
 class _Allowance:
-    """Remaining numbers of permitted creations and deletions, from the state known at the beginning of a streak."""
+    """Numbers of creations and deletions that a sync may still submit, by the state known at its beginning."""
 
     creations: int
     deletions: int
 
 
 class _ProcessState:
-    """Writes and reads of one process.
+    """Pods that follow from the commands of one process, in addition to the pods in its tables.
 
-    pods: pods that it has created, adopted or fetched, by key.
+    pods: pods that it has created, adopted or read, by key.
     deleted: uids of pods that it has deleted or released.
     """
 
@@ -95,15 +93,17 @@ class _ProcessState:
         return self.system.tables[PODS.id]
 
     def owner_of(self, key: Key) -> OwnerRef | None:
-        """Return the owner of a pod, by this process's tables and commands."""
+        """Return the owner of a pod in the commands or tables of the process; None for an unknown pod or no owner."""
         own, entry = self.pods.get(key), self.table.get(key)
         if own is not None:
             return own.owner
         return entry.controller if entry is not None else None
 
     def pods_of(self, owner: str, *, surely: bool = False) -> set[Key]:
-        """Return the owner's active pods by this process's tables and commands. surely: without pods that may not
-        exist.
+        """Return the keys of an owner's active pods, by the tables and the commands of the process.
+
+        owner: uid.
+        surely: exclude pods whose creation has no outcome yet, as they may not exist.
         """
         table = self.table
         active = {
@@ -121,7 +121,7 @@ class _ProcessState:
         return active
 
     def record_pod(self, pod: Object) -> None:
-        """Record a pod that the server returned. A pod that is terminal or has no owner does not count any more."""
+        """Record a pod from a response. A pod that is terminal, terminating or without an owner no longer counts."""
         owner, ended = controller_of(pod), not is_active(pod_facts(pod))
         if owner is None or ended:
             self.deleted.add(uid_of(pod))
@@ -133,13 +133,20 @@ class _ProcessState:
             self.pods[key_of(pod)] = _Pod(owner, int(resource_version_of(pod)), self.table.epoch, "", ended=ended)
 
     def record_version(self, key: Key, version: int) -> None:
-        """Record the version of a committed creation that has no outcome yet. A table of this version has the pod."""
+        """Record the version at which the server committed a creation that has no outcome yet.
+
+        A table that has reached this version contains the pod, unless it was deleted.
+        """
         pod = self.pods.get(key)
         if pod is not None and pod.version == 0:
             pod.version, pod.epoch = version, self.table.epoch
 
     def forget_commands(self, creator: str, lost: Sequence[Command]) -> None:
-        """Drop the effects of commands of a former incarnation, or that were lost with a mailbox."""
+        """Drop what is assumed about pods because of commands that will not have an outcome.
+
+        creator: sender of the commands.
+        lost: the commands.
+        """
         for key in [key for key, pod in self.pods.items() if pod.creator == creator]:
             del self.pods[key]
         for command in lost:
@@ -148,9 +155,12 @@ class _ProcessState:
 
 
 class NoPodTooMany:
-    """Number of pods by the information of the deciding process, see the docstring of the module."""
+    """A controller creates a pod only if its owner has too few pods, and deletes one only if it has too many.
 
-    name = "no pod too many, none too few"
+    Only pods that the deciding process has observed are counted (see the module's docstring).
+    """
+
+    name = "pods are created and deleted only up to the requested number"
     observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
 
     def __init__(self, cluster: SimulatedCluster, ownership: Ownership) -> None:
@@ -187,7 +197,7 @@ class NoPodTooMany:
                 by_owner[concerned].append(command)
             elif isinstance(command, Delete) and command.resource == PODS.id:
                 if submit.sender in self._ownership.pod_senders:
-                    fail(f"{command.key} is deleted, and has no owner who wants a number of pods")
+                    fail(f"{command.key} is deleted, but no owner with a number of pods is known")
         for (namespace, owner), commands in by_owner.items():
             counted = self._ownership.counted.get(owner.kind)
             if counted is None or counted.owner.id not in own.system.tables:
@@ -215,7 +225,7 @@ class NoPodTooMany:
         allowance: _Allowance,
         fail: Fail,
     ) -> None:
-        """Check commands against the allowance, and deduct them from it."""
+        """Check that the allowance permits the commands, and deduct them from it."""
         for command in commands:
             if isinstance(command, Create) and command.resource == PODS.id and not command.subresource:
                 pod = decode_object(command.body)
@@ -226,8 +236,8 @@ class NoPodTooMany:
                     if allowance.creations < 0:
                         wanted = own.owners.wanted(command.namespace, owner)
                         fail(
-                            f"{key} is created for {owner.kind} {owner.name}, which wants {wanted}; "
-                            f"its controller can know of {sorted(known)}"
+                            f"{key} is created for {owner.kind} {owner.name}, which requests {wanted} pods; "
+                            f"its controller knows {sorted(known)}"
                         )
                     own.pods[key] = _Pod(owner, 0, 0, sender)
             elif isinstance(command, Delete) and sender in self._ownership.pod_senders:
@@ -240,15 +250,15 @@ class NoPodTooMany:
             if allowance.deletions < 0:
                 wanted = own.owners.wanted(split_key(command.key)[0], owner)
                 who = f"{owner.kind} {owner.name}"
-                fail(f"{command.key} is deleted although {who} wants {wanted} and has {sorted(known)}")
+                fail(f"{command.key} is deleted, but {who} requests {wanted} pods and has {sorted(known)}")
         entry = own.table.get(command.key)
         own.deleted.add(command.uid or (entry.uid if entry is not None else ""))
 
 
 def _owner(own: _ProcessState, command: Command) -> tuple[str, OwnerRef] | None:
-    """Return (namespace, owner) as Owners does, also for pods that only this process has created.
+    """Return (namespace, owner) for a command on a pod or on an owner; None for other commands.
 
-    An adoption concerns the new owner, even if this process created the pod for another owner.
+    The pod may be one that is not in the table yet. For an adoption this is the new owner.
     """
     by_adoption = adopter(command)
     if by_adoption is not None:
@@ -259,7 +269,10 @@ def _owner(own: _ProcessState, command: Command) -> tuple[str, OwnerRef] | None:
 
 
 def _record_outcome(own: _ProcessState, command: Command, outcome: Outcome, allowance: _Allowance | None) -> None:
-    """Record what an outcome shows about pods and owners. allowance: of the sync that submitted it."""
+    """Record what an outcome contains about pods and owners.
+
+    allowance: allowance of the sync that submitted the command.
+    """
     match command, outcome:
         case Create(PODS.id), _:
             asked = decode_object(command.body)
@@ -293,7 +306,7 @@ def _record_outcome(own: _ProcessState, command: Command, outcome: Outcome, allo
 
 
 def _unnamed(own: _ProcessState, asked: Object) -> Key:
-    """Return the key of any pod of the same owner that has no name yet because the server generates it; "" for none."""
+    """Return the key of a recorded pod of the same owner whose name the server generates; "" if there is none."""
     owner = controller_of(asked)
     mine = (key for key, pod in own.pods.items() if key.endswith(UNNAMED) and pod.owner == owner)
     return next(mine, "")

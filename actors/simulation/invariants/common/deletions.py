@@ -1,4 +1,4 @@
-"""Controllers create and delete only their own objects, and a deletion deletes the object that was decided on."""
+"""Invariants of deletions: controllers delete only their own objects, and exactly the object that they observed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from kcm.protocols.resources import resource_path
 
 
 class DeletesTheObservedObject:
-    """A deletion deletes the object that was decided on, and not a later object of the same name.
+    """A deletion deletes the object that the controller observed, and not a later object of the same name.
 
-    A deletion with a uid precondition cannot delete another object. Deletions are distinguished by this uid, because
-    several queues of a controller may delete the same name at the same time, each for another uid.
+    The uid of the deleted object is compared with the uid precondition of the request, or else with the uid in the
+    controller's table at the time of the decision.
     """
 
-    name = "a deletion hits what was seen"
+    name = "a deletion deletes the observed object"
     observes = (Submitted, Handled)
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], str] = {}  # (process, path) → uid in the table, for a deletion without a uid
+        self._seen: dict[tuple[str, str], str] = {}  # (process, path) → uid in the table, if there is no precondition
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -34,7 +34,7 @@ class DeletesTheObservedObject:
                 uid = _uid_of_request(request.body) or self._seen.get((process, request.path), "")
                 hit = _uid_of_response(response.body)
                 if uid and hit and hit != uid:
-                    fail(f"{request.path} is deleted, and was another object when that was decided")
+                    fail(f"{request.path} deletes another object than the controller observed")
 
 
 def _shown(system: ControllerSystem, command: Delete) -> str:
@@ -55,12 +55,13 @@ def _uid_of_response(body: bytes) -> str:
 
 
 class OnlyOwnDependents:
-    """A controller creates dependents only for its own owners, and deletes only these and what its trial declares.
+    """A controller creates and deletes dependents only of owners of its own kinds.
 
-    A deleted object whose owner is not in the process's table is not checked.
+    It may also delete objects of the resources that its trial declares in `deletes`. A deletion is not checked if the
+    process's table does not show the object's owner.
     """
 
-    name = "a controller keeps to its own"
+    name = "controllers create and delete only their own objects"
     observes = (Submitted,)
 
     def __init__(self, ownership: Ownership) -> None:
@@ -77,7 +78,7 @@ class OnlyOwnDependents:
                 owner = controller_of(decode_object(command.body)) if controller.owns else None
                 kinds = _owner_kinds(controller, command.resource)
                 if kinds and (owner is None or owner.kind not in kinds):
-                    fail(f"{controller.sender} creates one of {command.resource} that none of {sorted(kinds)} owns")
+                    fail(f"{controller.sender} creates an object of {command.resource} that no {sorted(kinds)} owns")
             elif isinstance(command, Delete) and not _may_delete(controller, command.resource):
                 self._deleted(controller, observation.system, command, fail)
 
@@ -85,7 +86,7 @@ class OnlyOwnDependents:
     def _deleted(controller: DeclaredController, system: ControllerSystem, command: Delete, fail: Fail) -> None:
         kinds = _owner_kinds(controller, command.resource)
         if not kinds:
-            fail(f"{controller.sender} deletes {command.key} of {command.resource}, which is not its to delete")
+            fail(f"{controller.sender} may not delete {command.key} of {command.resource}")
             return
         entry = shown(system, command.resource, command.key)
         if entry is None or (command.uid and entry.uid != command.uid) or entry.controller is None:

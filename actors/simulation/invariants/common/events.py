@@ -1,4 +1,4 @@
-"""Invariant of the events that controllers record about objects."""
+"""Invariant of recorded events: the same event is not recorded repeatedly without a cause."""
 
 from __future__ import annotations
 
@@ -21,24 +21,25 @@ from kcm.protocols.objects import make_key, split_key
 from kcm.runtime.apiserver.storage.store import MODIFIED, StoreChange
 
 WINDOW = 60.0  # seconds
-# Beyond this number the recorder drops all events of the source about the object for minutes.
-# Legitimate repetition stays below: a failure with backoff from 5 ms on is recorded 14 times in a minute, a resync
+# With more events than this, the recorder would drop all events of the source about the object for minutes. Legitimate
+# repetitions are fewer: a failure with a backoff that starts at 5 ms is recorded 14 times in a minute, and a resync
 # every 15 s records 4 events.
 MOST_EQUAL = SPAM_BURST
-# A sync records an event for each pod that it fails to create or delete, at almost the same time. The texts of a real
-# server name the pods, so that these events differ; those of injected refusals do not.
-ONE_SYNC = 0.01  # seconds between equal events that count once
-IGNORED = ("events", "leases.coordination.k8s.io")  # storages whose changes are not a reason for events
+# Equal events within this time, in seconds, count as one event. A sync records an event for each pod that it fails to
+# create or delete. The errors of a real server contain the name of the pod, so that these events differ; the errors of
+# injected faults do not.
+ONE_SYNC = 0.01
+IGNORED = ("events", "leases.coordination.k8s.io")  # storages whose changes do not justify events
 
 _GENERATION = re.compile(rb'"generation": ?(\d+)')
 
 
 @dataclass(slots=True)
 class _Repeated:
-    """Equal events.
+    """Equal events of one source.
 
-    revision: revision of the newest change when the latest one was recorded.
-    times: times of the events without a reason.
+    revision: revision of the newest change that may have caused an event, when the latest event was recorded.
+    times: virtual times of the events that no change has caused.
     """
 
     revision: int
@@ -46,12 +47,12 @@ class _Repeated:
 
 
 class NoEventStorm:
-    """No incarnation of an actor records the same event about an object repeatedly without a reason.
+    """No incarnation of an actor records the same event about an object repeatedly without a cause.
 
-    Equal events have the same source, object, type, reason and message; those of one sync count once. A reason to
-    repeat an event is a change of another object in the namespace, or of the spec of the object itself: upstream's
-    controllers record a failure at each sync. The controller's own write of the status is not a reason. A restarted
-    actor counts as a different source, because it retries failures with a new backoff.
+    Equal events have the same source, object, type, reason and message. Equal events of one sync count once. A
+    repetition is justified by a change of another object in the namespace, or of the object's own spec, because
+    controllers record a failure at each sync, as upstream does. A change of the object's status does not justify it. A
+    restarted actor counts as another source, because it retries failures with a new backoff.
     """
 
     name = "no event storm"
@@ -61,8 +62,8 @@ class NoEventStorm:
         self._clock = cluster.clock
         self._repeated: dict[tuple[str, str], dict[tuple[str, ...], _Repeated]] = {}  # by process and actor
         self._incarnations: dict[tuple[str, str], int] = {}
-        self._changes: dict[str, dict[tuple[str, str], int]] = {}  # by namespace: by storage and key, the newest change
-        self._specs: dict[tuple[str, str], int] = {}  # by storage and key, the newest change of a spec
+        self._changes: dict[str, dict[tuple[str, str], int]] = {}  # by namespace, then storage and key: newest revision
+        self._specs: dict[tuple[str, str], int] = {}  # by storage and key: newest revision that changed the spec
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -102,11 +103,11 @@ class NoEventStorm:
         if len(equal.times) > MOST_EQUAL:
             fail(
                 f"{event.component} records {len(equal.times)} equal events about {event.kind} {_key(event)} within "
-                f"{WINDOW:g} s for no reason: {event.type} {event.reason}: {event.message}"
+                f"{WINDOW:g} s without a cause: {event.type} {event.reason}: {event.message}"
             )
 
     def _newest_reason(self, event: Record) -> int:
-        """Return the revision of the latest change that may have caused the event; 0 if no change did."""
+        """Return the newest revision of a change that may have caused the event; 0 if there is no such change."""
         newest = 0
         for namespace in {"", event.namespace} if event.namespace else self._changes:
             for changed, revision in self._changes.get(namespace, {}).items():
@@ -117,7 +118,7 @@ class NoEventStorm:
 
 
 def _generation(raw: bytes) -> bytes:
-    """Return metadata.generation without decoding the object: this is called for every change."""
+    """Return metadata.generation without decoding the object, as this is called for every change; b"" if missing."""
     found = _GENERATION.search(raw)
     return b"" if found is None else found[1]
 

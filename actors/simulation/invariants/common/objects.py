@@ -13,12 +13,12 @@ from kcm.runtime.client.api import Request
 
 
 class SingleOwner:
-    """An object has at most one controller owner, and is released before another controller adopts it.
+    """An object has at most one controller owner, which releases the object before another controller owner adopts it.
 
-    Exception: a claim of a StatefulSet moves between the set and its pod, according to its retention policy.
+    Exception: the controller of a StatefulSet's claim may change between the set and its pod, by the retention policy.
     """
 
-    name = "ownership is single"
+    name = "objects have at most one controller"
     observes = (Committed,)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -37,19 +37,19 @@ class SingleOwner:
             if before is None or after is None or before.uid == after.uid:
                 return
             if not (change.storage == "persistentvolumeclaims" and _are_of_one_set(before, after)):
-                fail(f"{change.storage} {change.key} goes from {before.name} to {after.name} at once")
+                fail(f"{change.storage} {change.key}: controller changes from {before.name} to {after.name}")
 
 
 def _are_of_one_set(owner_ref: OwnerRef, other: OwnerRef) -> bool:
-    """Report whether the owners are a StatefulSet and one of its pods."""
+    """Report whether one of the two owners is a StatefulSet, and the other one of its pods."""
     names = {owner_ref.kind: owner_ref.name, other.kind: other.name}
     return names.keys() == {"StatefulSet", "Pod"} and names["Pod"].rpartition("-")[0] == names["StatefulSet"]
 
 
 class ObservedGenerationIncreases:
-    """The observedGeneration of a status never decreases, and is never greater than the generation."""
+    """The observedGeneration of a status never decreases, and never exceeds metadata.generation."""
 
-    name = "observedGeneration is true"
+    name = "observedGeneration increases and is not ahead"
     observes = (Committed,)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -89,4 +89,4 @@ class OnlyEmptyReplicaSetsAreDeleted:
                 if response.status != 200 or command.uid not in (None, metadata(found).get("uid")):
                     continue
                 if found["spec"].get("replicas", 1) or found.get("status", {}).get("replicas"):
-                    fail(f"ReplicaSet {command.key} is deleted, and has pods")
+                    fail(f"ReplicaSet {command.key} is deleted, but has pods")

@@ -1,8 +1,11 @@
-"""No owner has more active pods than its replicas, except for the effects of stale reads.
+"""Invariant of existing pods: no owner has more active pods than its replicas, except because of stale reads.
 
-A pod is surplus if it is surplus by all information of its creator: by the versions that its tables had reached
-(whatever they contain), by its own commands, and by the owner's replicas at the version that the owner's table had
-reached. The invariant applies to the same controllers as counts.py. A creation that reaches the server after its sender
+When the server has created a pod, the pods that its creator must have known are counted: those that existed at the
+version that the creator's table had reached, even if the table does not contain them, and those that the creator
+itself had created. Their number must not exceed the highest number of replicas that the creator may have known: from
+the version that the table of owners had reached to the newest version in a response.
+
+The invariant applies to the same controllers as counts.py. A creation that reaches the server after its sender has
 received an outcome for every attempt is not checked.
 """
 
@@ -37,9 +40,9 @@ from kcm.runtime.tables.table import Table
 
 
 class _Creator(NamedTuple):
-    """Incarnation of an actor in one process, within one epoch of its table of pods.
+    """Incarnation of an actor that creates pods, within one epoch of its table of pods.
 
-    start: number of the start of the process.
+    start: number of starts of the process, including the present one.
     """
 
     process: str
@@ -50,14 +53,18 @@ class _Creator(NamedTuple):
 
 
 class _Begun(NamedTuple):
-    """Versions of the tables when a streak began."""
+    """Versions that the tables of pods and of owners had reached when a sync began."""
 
     pods: int
     owners: int
 
 
 class _Decision(NamedTuple):
-    """Decision to create a pod. newest: newest version of its owner that the process may have received."""
+    """Decision to create a pod.
+
+    begun: versions of the tables at the beginning of the sync.
+    newest: newest version of the owner that the process may have known.
+    """
 
     creator: _Creator
     begun: _Begun
@@ -65,7 +72,11 @@ class _Decision(NamedTuple):
 
 
 class _Active(NamedTuple):
-    """Active pod of an owner. since: version since which the owner has it."""
+    """Active pod of an owner.
+
+    since: version since which the owner has the pod.
+    creator: None if no checked controller created it.
+    """
 
     key: Key
     since: int
@@ -73,9 +84,9 @@ class _Active(NamedTuple):
 
 
 class NeverMorePodsThanWanted:
-    """Number of active pods on the server, see the docstring of the module."""
+    """After the creation of a pod, its owner has no more active pods than it requests (see the module's docstring)."""
 
-    name = "never more pods than wanted"
+    name = "never more pods than requested"
     observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Handled, Committed)
 
     def __init__(self, cluster: SimulatedCluster, ownership: Ownership) -> None:
@@ -86,7 +97,9 @@ class NeverMorePodsThanWanted:
         self._starts: dict[str, int] = {}
         self._owners: dict[str, Owners] = {}  # by process
         self._decisions: dict[tuple[str, bytes], _Decision] = {}  # by process and request
-        self._open: Counter[tuple[str, bytes]] = Counter()  # pending creations by process and request
+        self._open: Counter[tuple[str, bytes]] = (
+            Counter()
+        )  # number of creations without an outcome, by process and request
         self._active: dict[str, dict[str, _Active]] = {}  # by the owner's uid and the pod's
         self._owner: dict[str, str] = {}  # uid of the owner of each active pod, by uid
 
@@ -163,7 +176,7 @@ class NeverMorePodsThanWanted:
             self._active.setdefault(now, {}).setdefault(uid, _Active(change.key, change.revision, None))
 
     def _check_created(self, decision: _Decision, body: bytes, fail: Fail) -> None:
-        """Check the number of the owner's pods after the server has created a pod by this decision."""
+        """Check the number of the owner's pods after the server has created a pod. body: the pod."""
         pod = decode_object(body)
         owner = controller_of(pod)
         active = self._active.get(owner.uid, {}) if owner is not None else {}
@@ -181,7 +194,7 @@ class NeverMorePodsThanWanted:
         wanted = self._wanted.between(owner.uid, begun.owners, decision.newest)
         if len(known) > max(wanted, default=len(known)):
             fail(
-                f"{made.key} is one more than the {max(wanted)} that {owner.kind} {owner.name} wants, by version "
-                f"{begun.owners} to {decision.newest}; of the others {decision.creator.sender} has to know by version "
-                f"{begun.pods}, or as it created them itself: {known}"
+                f"{made.key} exceeds the {max(wanted)} pods that {owner.kind} {owner.name} requests in versions "
+                f"{begun.owners} to {decision.newest}; {decision.creator.sender} must know these pods, which exist at "
+                f"version {begun.pods} or were created by itself: {known}"
             )

@@ -1,5 +1,6 @@
-"""Exceptions raised by actors, reconciliations, passes, `to` functions and indexes: all except CommandError are
-violations.
+"""Invariant of exceptions: the code of controllers raises only CommandError and other expected exceptions.
+
+This includes actors, reconcilers, periodic passes, and the functions of watches and indexes.
 """
 
 from __future__ import annotations
@@ -21,14 +22,16 @@ from kcm.runtime.faults.vocabulary import InjectedError
 from kcm.runtime.tables.tables import TableMissingError
 
 EXPECTED = (CommandError, InjectedError, StaleTableError, TableMissingError, Retry, RetryQuietly, TerminalError)
-Allowed = Mapping[str, tuple[type[BaseException], ...]]  # by name of the controller
+Allowed = Mapping[str, tuple[type[BaseException], ...]]  # by name of the controller: exceptions that it may raise
 
 
 class RaisedException(NamedTuple):
-    """Exception raised in a process.
+    """Exception that was raised in a process.
 
     at: virtual seconds.
-    what: as in ActorSystem.raised.
+    actor: name of the actor.
+    what: function that raised it, as in ActorSystem.raised.
+    key: key that was reconciled; "" for none.
     """
 
     at: float
@@ -40,18 +43,19 @@ class RaisedException(NamedTuple):
 
 
 class RaisedExceptions:
-    """Records exceptions of all processes.
+    """Recorder of the exceptions in all processes. Unexpected exceptions are violations.
 
     counts: number of exceptions by actor and function.
     latest: latest exception by actor and function.
     """
 
-    name = "nothing raises but CommandError"
+    name = "only expected exceptions are raised"
 
     def __init__(self, cluster: SimulatedCluster, *, allowed: Allowed, fail: Fail) -> None:
-        """Must be called before any process starts.
+        """Attach the recorder to the cluster. Must be called before any process starts.
 
-        allowed: exceptions that each controller may raise. An informer may raise those of all controllers.
+        allowed: exceptions that each controller may raise. Informers may raise all of them.
+        fail: called with a text for each unexpected exception.
         """
         self.counts: Counter[tuple[str, str]] = Counter()
         self.latest: dict[tuple[str, str], RaisedException] = {}
@@ -74,7 +78,10 @@ class RaisedExceptions:
         return self._of_anyone if controller is None else self._allowed.get(controller, ())
 
     def lines(self) -> Iterator[str]:
-        """Yield a description of each kind of exception: its count and latest traceback, the most recent kind last."""
+        """Yield the exceptions by actor and function: their count, and the latest one. The most recent comes last.
+
+        Unexpected exceptions have a traceback.
+        """
         for kind, raised in sorted(self.latest.items(), key=lambda item: item[1].at):
             yield f"{self.counts[kind]} times: {described(raised)} (the last, at {raised.at:.3f} s in {raised.process})"
             if not isinstance(raised.error, EXPECTED):
@@ -83,7 +90,7 @@ class RaisedExceptions:
 
 
 def described(raised: RaisedException) -> str:
-    """Describe an exception in one line, with the place where it was raised."""
+    """Return a description of an exception in one line, with the file and line where it was raised."""
     error = raised.error
     key = f" {raised.key}" if raised.key else ""
     text = " ".join(f"{type(error).__name__}: {error}".split())

@@ -1,4 +1,4 @@
-"""Invariants checked in every simulated run."""
+"""List of the invariants that every simulated run checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kcm.actors.simulation.invariants.ownership import Ownership
 
 
 def usual_invariants(cluster: SimulatedCluster, ownership: Ownership) -> tuple[Invariant, ...]:
-    """Create the invariants of a run. ownership: owners and dependents of the controllers that run."""
+    """Create the invariants that every run checks. ownership: declarations of the controllers that run."""
     return (
         NoPodTooMany(cluster, ownership),
         NeverMorePodsThanWanted(cluster, ownership),

@@ -1,4 +1,4 @@
-"""Invariants of who may write, and how often."""
+"""Invariants of writes: only live actors with the lease write, and none of them writes in a loop."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ from kcm.runtime.apiserver.storage.store import DELETED, MODIFIED, StoreChange
 from kcm.runtime.client.api import Request
 
 WINDOW, MOST_CALLS = 30.0, 120  # seconds; calls about one object by one client within these seconds
-STOLEN = 15.0  # seconds until a leader notices that its lease was taken by another identity
+STOLEN = 15.0  # seconds until a leader detects that another identity has taken its lease
 
 
 class NoWriteByFencedActors:
-    """A fenced actor sends nothing, and the dispatcher sends nothing for a sender whose successor it has admitted."""
+    """A fenced actor sends no request, and the dispatcher sends none for an incarnation with an admitted successor."""
 
     name = "no write by a fenced incarnation"
     observes = (ProcessStarted, Submitted, Admitted, Sent)
 
     def __init__(self) -> None:
-        self._asked: dict[tuple[str, str, str, bytes], tuple[str, int]] = {}
-        self._current: dict[tuple[str, str], int] = {}
+        self._asked: dict[tuple[str, str, str, bytes], tuple[str, int]] = {}  # by request: sender and incarnation
+        self._current: dict[tuple[str, str], int] = {}  # by process and sender: admitted incarnation
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -63,25 +63,25 @@ class NoWriteByFencedActors:
                 self._current[process, name] = incarnation
             case Sent(process, _, request, by_fenced):
                 if by_fenced:
-                    fail(f"{request.method} {request.path} is sent by an actor that had been replaced")
+                    fail(f"{request.method} {request.path} is sent by a fenced actor")
                 who = self._asked.get((process, request.method, request.path, request.body))
                 if who is not None and who[1] < self._current.get((process, who[0]), 0):
                     fail(f"{request.method} {request.path} is sent for incarnation {who[1]} of {who[0]}")
 
 
 class NoWriteWithoutLease:
-    """A manager starts no write and no external call after its lease expired, or while another identity holds it.
+    """A manager starts no write and no external call after its lease has expired, or while another identity holds it.
 
-    Requests that started in time may arrive late: only the server could prevent that.
+    A request that started in time may reach the server later; a client cannot prevent this.
     """
 
-    name = "no write by a deposed leader"
+    name = "no write without the lease"
     observes = (ProcessStarted, Sent, Called, Entitled, Committed)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
         self._elections: dict[str, Election | None] = {}
-        self._until: dict[str, float] = {}  # end of the permission by the elector, by process
+        self._until: dict[str, float] = {}  # by process: virtual time until which its elector permits writes
         self._holder = ""
         self._renewed_at = float("-inf")
         self._stolen_at = float("-inf")
@@ -114,23 +114,23 @@ class NoWriteWithoutLease:
         who, now = election.identity, self._cluster.clock.monotonic()
         until = self._until.get(process)
         if until is None:
-            fail(f"{who} begins {what}, and has never held the lease")
+            fail(f"{who} begins {what}, but has never held the lease")
         elif now >= until:
-            fail(f"{who} begins {what} {now - until:.2f} s after the time until which it may write")
+            fail(f"{who} begins {what} {now - until:.2f} s after its permission to write has ended")
         elif now - self._stolen_at <= STOLEN:
             return
         elif self._holder != who:
-            fail(f"{who} begins {what}, and {self._holder or 'nobody'} holds the lease")
+            fail(f"{who} begins {what}, but the holder of the lease is {self._holder!r}")
         elif now >= self._renewed_at + election.lease_duration:
-            fail(f"{who} begins {what}, and others may have taken the lease")
+            fail(f"{who} begins {what}, but the lease has expired")
 
 
 class NoHotLoop:
-    """No client repeatedly writes, reads or creates the same object, or calls the same function for it.
+    """No client sends more than MOST_CALLS requests about one object, or external calls, within WINDOW seconds.
 
-    Additional status writes are permitted for each pod that is created, deleted, or changes its effect on the status:
-    to a PodDisruptionBudget for pods of its namespace, to an owner for its own pods. A pod that is recreated under the
-    same name is another object.
+    Requests for the status of an object have an additional allowance: one for each change of a pod that the status may
+    count. These are the owned pods, or for a PodDisruptionBudget all pods in its namespace. A pod that is recreated
+    under the same name is another object.
     """
 
     name = "no hot loop"
@@ -138,8 +138,8 @@ class NoHotLoop:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock
-        self._times: dict[tuple[str, str, str, bytes], deque[float]] = {}
-        self._pods: deque[tuple[float, StoreChange]] = deque()  # times and changes of pods within the window
+        self._times: dict[tuple[str, str, str, bytes], deque[float]] = {}  # by request or call: its times
+        self._pods: deque[tuple[float, StoreChange]] = deque()  # (time, change) of pods within the window
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -169,10 +169,10 @@ class NoHotLoop:
         while times and times[0] < now - WINDOW:
             times.popleft()
         if len(times) > MOST_CALLS and len(times) > MOST_CALLS + self._reasons(asked[2], now):
-            fail(f"{asked[1]} asked for {asked[2]} {len(times)} times within {WINDOW:g} s")
+            fail(f"{asked[1]} requested {asked[2]} {len(times)} times within {WINDOW:g} s")
 
     def _reasons(self, path: str, now: float) -> int:
-        """Return how many changes of pods within the window justify a status write to this path."""
+        """Return the number of changes of pods within the window that justify a status write to this path."""
         written = _STATUS.fullmatch(path)
         if written is None:
             return 0
@@ -184,7 +184,10 @@ _STATUS = re.compile(r"/apis/(?:policy|apps|batch)/v1/namespaces/([^/]+)/([^/]+)
 
 
 def _concerns(change: StoreChange, namespace: str, plural: str, name: str) -> bool:
-    """Report whether this object's status may count the pod: a PodDisruptionBudget, or the pod's owner."""
+    """Report whether the status of an object may count the changed pod.
+
+    It may if the object is a PodDisruptionBudget in the pod's namespace, or the pod's owner.
+    """
     if split_key(change.key)[0] != namespace:
         return False
     owner = controller_of(decoded(change.raw))
@@ -194,7 +197,7 @@ def _concerns(change: StoreChange, namespace: str, plural: str, name: str) -> bo
 
 
 def _counts_otherwise(change: StoreChange) -> bool:
-    """Report whether a pod was created or deleted, or changed for a PodDisruptionBudget."""
+    """Report whether a pod was created or deleted, or changed its labels, its readiness or its deletion mark."""
     if change.type != MODIFIED:
         return True
     before, after = (pod_facts(decode_object(raw)) for raw in (change.previous, change.raw))
@@ -205,10 +208,10 @@ _UNCOUNTED = ("/events", "/leases", "accessreviews")
 
 
 class Quiet:
-    """Managers write nothing while this is on, except for leases, events and reviews that are sent by POST.
+    """Managers write nothing once the system has settled, which is checked while `on` is set.
 
-    A StatefulSet may retry the creation of a pod while a pod of another owner with the same name is terminating on a
-    silent node: as upstream, its controller retries with backoff.
+    Leases, events and access reviews are not counted. As upstream, a StatefulSet may retry the creation of a pod with
+    backoff while a pod of another owner with the same name is terminating on a silent node.
     """
 
     name = "a settled system writes nothing"
@@ -225,7 +228,7 @@ class Quiet:
                 fail(f"{observation.client} writes {request.method} {request.path}")
 
     def _is_kept_waiting(self, request: Request) -> bool:
-        """Report whether the request creates a pod of a StatefulSet whose name is still in use."""
+        """Report whether a StatefulSet creates a pod whose name belongs to a terminating pod on a silent node."""
         if request.method != "POST" or not request.path.endswith("/pods"):
             return False
         asked = decode_object(request.body)

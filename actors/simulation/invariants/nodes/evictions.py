@@ -1,7 +1,7 @@
-"""Invariants of evictions: nodes are tainted within the rate of their zone, and pods evicted only for taints.
+"""Invariants of evictions: nodes are tainted within the rate of their zone, and pods are evicted only for taints.
 
-Checks are made at the moment of the decision, by the information of the deciding process (node_views.py): its table of
-nodes, its live reads, and its own commands.
+A decision is checked when it is made, against the nodes that the deciding process has observed: in its table, in live
+reads, and in the outcomes of its own commands (node_views.py).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kcm.actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.known_state import handling_delay
-from kcm.actors.simulation.invariants.nodes.node_views import LIFECYCLE, NodeViews, no_execute
+from kcm.actors.simulation.invariants.nodes.node_views import LIFECYCLE, NodesByProcess, no_execute
 from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, ProcessStarted, Submitted, decoded
 from kcm.protocols.messages.commands import Delete, Patch, Submit
 from kcm.protocols.nodes import NO_EXECUTE, NO_EXECUTE_KEYS, node_facts, taint_keys
@@ -24,7 +24,8 @@ from kcm.protocols.tolerations import find_toleration
 from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 
 EVICTION = controller_name("taint-eviction-controller")
-# Maximum age of the information behind a taint, in seconds: a pass, the wait in the queue of the zone, a late message.
+# Maximum age of the information that a taint is based on, in seconds: the period of the node monitor, the wait in the
+# queue of the zone, and a delayed message.
 OLD = 15.0
 ROUNDING = 0.01  # seconds
 
@@ -32,19 +33,19 @@ ROUNDING = 0.01  # seconds
 class TaintsWithinTheRate:
     """The node lifecycle controller taints nodes NoExecute no faster than their zone's rate, and none at rate 0.
 
-    A token may be used late, so that the next one follows closely: in any period at most one more node is tainted than
-    the rate permits from a full bucket of one. As upstream, a process that resumes after a pause may use a token before
-    its next pass, because it cannot detect that its information is old.
+    The rate limiter is a token bucket of size one. A token may be used late, so that the next one follows soon: in any
+    period, at most one more node is tainted than a full bucket permits. As upstream, a process that resumes after a
+    pause may use a token before it monitors the nodes again, because it cannot detect that its information is old.
     """
 
     name = "zones are evicted at their rate"
 
     def __init__(self, cluster: SimulatedCluster, limits: EvictionLimits) -> None:
         self._clock = cluster.clock
-        self._views = NodeViews(cluster, limits)
+        self._views = NodesByProcess(cluster, limits)
         self._old = OLD + handling_delay(cluster.injector.faults)
-        self._tainted_at: dict[str, float] = {}  # on the server, by uid
-        # By process: incarnation, and zones and times of submitted taints by the node's uid.
+        self._tainted_at: dict[str, float] = {}  # by uid of a node: time of its taint on the server
+        # By process: incarnation of the controller, and by uid of a node the zone and the time of a submitted taint.
         self._asked: dict[str, tuple[int, dict[str, tuple[str, float]]]] = {}
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -85,7 +86,7 @@ class TaintsWithinTheRate:
         asked[facts.uid] = (zone, now)
         self._asked[process] = submit.incarnation, asked
         if view.highest_rate(zone, now - self._old) == 0:
-            fail(f"{command.key} is tainted, and the eviction rate of {zone} is 0")
+            fail(f"{command.key} is tainted, but the eviction rate of {zone} is 0")
             return
         times = {uid: when for uid, (where, when) in asked.items() if where == zone}
         for entry in view.system.tables[NODES.id].entries():
@@ -100,14 +101,14 @@ class TaintsWithinTheRate:
 
 
 class EvictionsHaveACause:
-    """Taint eviction deletes no pod from a node without NoExecute taints, and none before its toleration ends."""
+    """Taint eviction deletes a pod only from a node with a NoExecute taint, and only after its toleration has ended."""
 
     name = "evictions have a cause"
 
     def __init__(self, cluster: SimulatedCluster, limits: EvictionLimits) -> None:
         self._clock = cluster.clock
-        self._views = NodeViews(cluster, limits)
-        self._bound_at: dict[Key, tuple[str, float]] = {}  # uid and time of binding, by the pod's key
+        self._views = NodesByProcess(cluster, limits)
+        self._bound_at: dict[Key, tuple[str, float]] = {}  # by key of a pod: its uid, and the time of its binding
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         self._views.observe(observation)
@@ -117,7 +118,7 @@ class EvictionsHaveACause:
                     if change.storage == PODS.plural:
                         self._committed(change)
             case Submitted(process, _, submit) if submit.sender == EVICTION:
-                self._views.sample()  # an eviction is based on the state when its pod was read, some writes before
+                self._views.sample()  # the eviction may be based on a state before the latest writes
                 for command in submit.commands:
                     if isinstance(command, Delete) and command.resource == PODS.id:
                         self._deleted(process, submit.sender, command, fail)
@@ -138,23 +139,23 @@ class EvictionsHaveACause:
         name = pod_facts(pod := decode_object(entry.raw)).node
         node = view.node(sender, name)
         if node is None:
-            return  # the time continues while the node does not exist
+            return  # as upstream, the toleration continues to elapse while the node does not exist
         if not no_execute(node):
             fail(f"{command.key} is evicted from {name}, which is not tainted")
             return
         tainted = view.tainted.get(name)
         if tainted is None:
-            return  # the taint was seen by a live read only
+            return  # only a live read has returned the taint, so its time is unknown
         tolerations = pod["spec"].get("tolerations") or ()
         due = min(_stay(tolerations, taints) for taints in {*tainted.seen, no_execute(node)})
         since = max(tainted.since, self._bound_at.get(command.key, ("", 0.0))[1])
         if self._clock.monotonic() - since < due - ROUNDING:
             stayed = self._clock.monotonic() - since
-            fail(f"{command.key} is evicted from {name} after {stayed:.1f} s, and tolerates its taints {due:g} s")
+            fail(f"{command.key} is evicted from {name} after {stayed:.1f} s, but tolerates its taints for {due:g} s")
 
 
 def _stay(tolerations: Sequence[Mapping[str, Any]], taints: Sequence[tuple[str, str, str]]) -> float:
-    """Return for how many seconds the taints are tolerated; inf if forever."""
+    """Return the number of seconds for which all the taints are tolerated; infinity for no limit."""
     seconds = float("inf")
     for key, value, effect in taints:
         toleration = find_toleration(tolerations, {"key": key, "value": value, "effect": effect})

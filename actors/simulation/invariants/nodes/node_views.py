@@ -1,7 +1,7 @@
-"""Information of managers about nodes: the contents of their tables over time, and the responses of the server.
+"""Nodes as each manager process has observed them: the content of its table over time, and responses of the server.
 
-A process is sampled whenever a node changes on the server, and once a second. Because changes of its table between two
-samples are missed, each change is dated to the previous sample.
+The table of a process is sampled whenever a node changes on the server, and once a second. A change of the table occurs
+at an unknown time between two samples; it is dated to the earlier sample.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from kcm.protocols.resources import LEASES, NODES
 from kcm.runtime.tables.table import Entry
 
 LIFECYCLE = controller_name("node-lifecycle-controller")
-SAMPLE_INTERVAL = 1.0  # seconds
-KEPT = 120.0  # seconds to keep rates
+SAMPLE_INTERVAL = 1.0  # maximum seconds between two samples
+KEPT = 120.0  # seconds for which rates are kept
 
 Taint = tuple[str, str, str]  # key, value, effect
 
@@ -33,8 +33,8 @@ Taint = tuple[str, str, str]  # key, value, effect
 class TaintedNode:
     """Node that has NoExecute taints in a process's table.
 
-    since: latest time at which it had none.
-    seen: all sets of its taints since then.
+    since: virtual time of the last sample at which it had none.
+    seen: all combinations of NoExecute taints that it has had since then.
     """
 
     __slots__ = ("seen", "since", "uid")
@@ -45,7 +45,11 @@ class TaintedNode:
 
 
 class _Returned(NamedTuple):
-    """Node as the server returned it to one sender. epoch: epoch of the table at that time."""
+    """Node in a response to one sender.
+
+    version: resourceVersion.
+    epoch: epoch of the table of nodes at that time; versions of different epochs cannot be compared.
+    """
 
     node: Object
     facts: NodeFacts
@@ -53,12 +57,15 @@ class _Returned(NamedTuple):
     epoch: int
 
 
-class NodeView:
-    """One process's knowledge of nodes. rates: (time, nodes per second by zone) as node-lifecycle may compute it,
-    latest last.
+class ObservedNodes:
+    """Nodes as one process has observed them, and the eviction rates that its node lifecycle controller may compute.
 
-    A silent node whose status could not be written is unclear and counts in no zone, until the node or its Lease
-    changes. Whether it is counted follows only from the outcomes, so the higher of the two rates is used.
+    rates: (virtual time, eviction rate by zone in nodes per second), in order of time.
+    tainted: nodes with NoExecute taints, by name.
+
+    When the controller fails to write the status of a silent node, it excludes the node from the size of its zone,
+    until the node or its Lease changes. An observer cannot determine exactly when this is the case, so the higher of
+    the rates with and without such nodes is used.
     """
 
     def __init__(self, system: ControllerSystem, now: float) -> None:
@@ -67,8 +74,8 @@ class NodeView:
         self.rates: deque[tuple[float, Mapping[str, float]]] = deque()
         self.tainted: dict[str, TaintedNode] = {}  # by name
         self._returned: dict[tuple[str, str], _Returned] = {}  # by sender and node
-        self._unclear: dict[str, tuple[int, int]] = {}  # by node: versions of the silent node and its Lease
-        self._contested: set[str] = set()  # nodes that are fetched because a status write met a conflict
+        self._unclear: dict[str, tuple[int, int]] = {}  # excluded silent nodes: versions of the node and its Lease
+        self._contested: set[str] = set()  # nodes that are read again because a write of the status had a conflict
 
     def sample(self, now: float, limits: EvictionLimits) -> None:
         table = self.system.tables[NODES.id]
@@ -98,7 +105,7 @@ class NodeView:
         self.sampled_at = now
 
     def returned(self, sender: str, command: Get | Update | Patch, outcome: Outcome) -> None:
-        """Record the outcome of a sender's command on a node."""
+        """Record the outcome of a command on a node. sender: name of the actor that submitted the command."""
         name = command.key
         if isinstance(outcome, Done):
             node = decode_object(outcome.body)
@@ -117,7 +124,10 @@ class NodeView:
             self._unclear[name] = self._signs(name)
 
     def node(self, sender: str, name: str) -> Object | None:
-        """Return the latest state of the node by the sender's table and live reads."""
+        """Return the newest version of a node that the sender has observed, in its table or in a response.
+
+        None if the table does not contain the node.
+        """
         entry = self.system.tables[NODES.id].get(name)
         if entry is None:
             return None  # the table shows that the node is deleted
@@ -125,7 +135,7 @@ class NodeView:
         return decode_object(entry.raw) if newer is None else newer.node
 
     def _newer(self, sender: str, entry: Entry) -> _Returned | None:
-        """Return the node as the server returned it to the sender, if this version is newer than the table's entry."""
+        """Return the node from a response to the sender, if its version is newer than the table's entry."""
         found = self._returned.get((sender, entry.key))
         if found is None or found.epoch != self.system.tables[NODES.id].epoch:
             return None
@@ -137,30 +147,30 @@ class NodeView:
         return facts
 
     def _signs(self, name: str) -> tuple[int, int]:
-        """Return the versions of a node and its Lease in the tables."""
+        """Return (version of a node, version of its Lease) in the tables; 0 if the table does not contain it."""
         node = self.system.tables[NODES.id].get(name)
         lease = self.system.tables[LEASES.id].get(make_key(LEASE_NAMESPACE, name))
         return (0 if node is None else node.resource_version), (0 if lease is None else lease.resource_version)
 
     def highest_rate(self, zone: str, since: float) -> float:
-        """Return the highest eviction rate of the zone since then; at least that of the last sample."""
+        """Return the highest eviction rate of a zone since a virtual time; without a sample the latest rate."""
         seen = [rates.get(zone, 0.0) for when, rates in self.rates if when >= since]
         return max(seen or [self.rates[-1][1].get(zone, 0.0) if self.rates else 0.0])
 
 
-class NodeViews:
-    """NodeViews of all running managers, by name of the process. It must receive every observation."""
+class NodesByProcess:
+    """Views of all running managers, by name of the process. `observe` must be called with every observation."""
 
     def __init__(self, cluster: SimulatedCluster, limits: EvictionLimits) -> None:
         self._clock, self._limits = cluster.clock, limits
         self._sampled_at = 0.0
-        self._views: dict[str, NodeView] = {}
+        self._views: dict[str, ObservedNodes] = {}
 
     def observe(self, observation: Observation) -> None:
         now = self._clock.monotonic()
         match observation:
             case ProcessStarted(process, system) if process.startswith("manager"):
-                self._views[process] = NodeView(system, now)
+                self._views[process] = ObservedNodes(system, now)
             case Committed(changes):
                 if now - self._sampled_at >= SAMPLE_INTERVAL or any(change.storage == "nodes" for change in changes):
                     self.sample()
@@ -177,7 +187,7 @@ class NodeViews:
             if view.system.tables[NODES.id].synced:
                 view.sample(now, self._limits)
 
-    def of(self, process: str) -> NodeView:
+    def of(self, process: str) -> ObservedNodes:
         return self._views[process]
 
 

@@ -1,4 +1,4 @@
-"""Invariants of nodes, and of their CIDRs, routes and pods."""
+"""Invariants of nodes: their pod CIDRs, their routes, and the deletion of nodes and of their pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kcm.runtime.tables.table import Table
 CLOUD_LIFECYCLE = controller_name("cloud-node-lifecycle-controller")
 ROUTES = controller_name("node-route-controller")
 POD_GC = controller_name("pod-garbage-collector-controller")
-YOUNG = 5.0  # seconds during which a controller may not have seen a node's new CIDR
+YOUNG = 5.0  # seconds after which a controller must have received a node's new CIDR
 ROUNDING = 0.01  # seconds
 TERMINATED = ("Succeeded", "Failed")
 
@@ -36,9 +36,9 @@ def pod_cidrs(node: Object) -> tuple[str, ...]:
 
 
 class PodCIDRsAreUnique:
-    """The CIDRs of two nodes never overlap, and the CIDRs of a node never change."""
+    """The pod CIDRs of two nodes never overlap, and the pod CIDRs of a node never change."""
 
-    name = "a node's range is its own"
+    name = "pod CIDRs of nodes do not overlap"
     observes = (Committed,)
 
     def __init__(self) -> None:
@@ -57,19 +57,19 @@ class PodCIDRsAreUnique:
         if change.type == DELETED:
             return
         if held[0] == uid and held[1] and cidrs != held[1]:
-            fail(f"{name} held {held[1]}, and holds {cidrs}")
+            fail(f"CIDRs of {name} changed from {held[1]} to {cidrs}")
         self._held[name] = uid, cidrs
         if cidrs == held[1]:
             return
         for other, (_, taken) in self._held.items():
             if other != name and any(ip_network(a).overlaps(ip_network(b)) for a in cidrs for b in taken):
-                fail(f"{name} gets {cidrs}, and {other} holds {taken}")
+                fail(f"{name} gets {cidrs}, but {other} has {taken}")
 
 
 class NodesWithMachinesAreKept:
-    """A manager deletes a node only if its machine does not exist, and if the node is not ready by its table."""
+    """A manager deletes a node only if the cloud has no machine for it, and if the node is not ready in its table."""
 
-    name = "no node is deleted whose machine is there"
+    name = "no node with a machine is deleted"
     observes = (Submitted,)
 
     def __init__(self, cloud: FakeCloud) -> None:
@@ -84,17 +84,17 @@ class NodesWithMachinesAreKept:
                 if observation.submit.sender != CLOUD_LIFECYCLE:
                     fail(f"{observation.submit.sender} deletes {command.key}")
                 elif self._cloud.instances.exists({"metadata": {"name": command.key}}):
-                    fail(f"{command.key} is deleted, and its machine is there")
+                    fail(f"{command.key} is deleted, but its machine exists")
                 elif entry is not None and entry.uid == command.uid and entry.facts.ready == "True":
-                    fail(f"{command.key} is deleted, and is ready")
+                    fail(f"{command.key} is deleted, but is ready")
 
 
 class ServerNodes:
-    """Nodes on the server.
+    """State of the nodes on the server. Times are virtual.
 
-    nodes: nodes by name.
-    gone: times of deletion of former nodes, by name.
-    cidrs_since: times at which nodes received their CIDRs, by name.
+    nodes: existing nodes by name.
+    gone: times at which former nodes were deleted, by name.
+    cidrs_since: times at which existing nodes received their pod CIDRs, by name.
     """
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -120,7 +120,10 @@ class ServerNodes:
 
 
 class RoutesOfNodesAreKept:
-    """A route is deleted only if its node does not have its destination as a CIDR on the server."""
+    """A route is deleted only if its node does not exist, or does not have the route's destination as a pod CIDR.
+
+    A CIDR that the node has just received does not count.
+    """
 
     name = "routes of nodes are kept"
     observes = (Submitted, Committed)
@@ -145,15 +148,18 @@ class RoutesOfNodesAreKept:
         if node is None or route.destination not in pod_cidrs(node):
             return
         if self._clock.monotonic() - self._server_nodes.cidrs_since[route.node] > self._young:
-            fail(f"the route to {route.destination} is deleted, which {route.node} holds")
+            fail(f"the route to {route.destination} is deleted, but it is a CIDR of {route.node}")
 
 
 class OnlyGarbageIsRemoved:
-    """Pod garbage collection deletes only garbage: terminated pods beyond its threshold, pods of nodes missing for the
-    quarantine, and terminating pods that are unscheduled or on an out-of-service node.
+    """Pod garbage collection deletes only these pods:
+
+    - terminated pods, if there are more than its threshold;
+    - pods on a node that has been missing for the quarantine period;
+    - terminating pods that are unscheduled, or on a node with the out-of-service taint.
     """
 
-    name = "podgc removes garbage only"
+    name = "only garbage pods are removed"
     observes = (Submitted, Committed)
 
     def __init__(self, cluster: SimulatedCluster, *, threshold: int) -> None:
@@ -173,9 +179,10 @@ class OnlyGarbageIsRemoved:
                         self._check(system, command, fail)
 
     def _count_terminated(self, table: Table) -> int:
-        """Return the largest number of terminated pods that the controller may have seen.
+        """Return the highest number of terminated pods that the controller may have observed.
 
-        The controller sees its own writes before its table does: it sets a pod to Failed before it deletes the pod.
+        It includes pods that are not terminated in its table: before the controller deletes a pod, it sets the pod to
+        Failed, and it sees its own writes before the table contains them.
         """
         return sum(1 for pod in table.entries() if pod.facts.phase in TERMINATED or pod.uid in self._terminated)
 
@@ -191,6 +198,6 @@ class OnlyGarbageIsRemoved:
         if facts.deleting and (not facts.node or (node is not None and is_out_of_service(node))):
             return
         if not facts.node or node is not None:
-            fail(f"{command.key} is removed from {facts.node or 'no node'}, which is not gone")
+            fail(f"{command.key} is removed from node {facts.node!r}, which is not deleted")
         elif self._clock.monotonic() - self._server_nodes.gone.get(facts.node, float("-inf")) < QUARANTINE - ROUNDING:
-            fail(f"{command.key} is removed too soon after {facts.node} has gone")
+            fail(f"{command.key} is removed too soon after the deletion of node {facts.node}")

@@ -13,7 +13,7 @@ from kcm.protocols.nodes import NodeFacts
 
 
 def eviction_rates(nodes: Iterable[NodeFacts], limits: EvictionLimits) -> Mapping[str, float]:
-    """Return nodes per second by zone. If every zone is down, all rates are 0."""
+    """Return the eviction rate of each zone, in nodes per second. All rates are 0 if no zone has a ready node."""
     counts: dict[str, list[int]] = {}  # by zone: [ready, all]
     for node in nodes:
         if not node.excluded:

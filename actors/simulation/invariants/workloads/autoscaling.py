@@ -1,4 +1,4 @@
-"""Invariant of autoscalers: they scale within minReplicas and maxReplicas, and no faster than their policies permit."""
+"""Invariant of HorizontalPodAutoscalers: they scale within their bounds, and no faster than their policies permit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kcm.protocols.objects import Key, decode_object, uid_of
 from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS
 
 SENDER = controller_name("horizontal-pod-autoscaler-controller")
-MARGIN = 1.0  # seconds of tolerance at the end of a period
+MARGIN = 1.0  # seconds; tolerance at the end of the period of a policy or of a stabilization window
 
 
 class _Change(NamedTuple):
@@ -35,10 +35,15 @@ class _Change(NamedTuple):
 
 @dataclass(slots=True)
 class _Known:
-    """Knowledge of one incarnation about one autoscaler.
+    """Observations of one autoscaler by one incarnation of the controller.
 
-    started: first observed number of replicas of the target, with its time.
-    window: shortest stabilization window since then, in seconds: a longer one does not restore dropped recommendations.
+    spec: spec of the autoscaler in the latest sync.
+    window: shortest stabilization window for scaling down so far, in seconds. A longer window does not restore
+        recommendations that a shorter one has dropped.
+    current: replicas of the target, as read in the latest sync; None before.
+    started: replicas of the target when they were read first, and the time of this.
+    changes: successful changes of the scale.
+    unsure_until: virtual time until which the policies are not checked, because other changes may count.
     """
 
     spec: Mapping[str, Any]
@@ -51,23 +56,28 @@ class _Known:
 
 
 class ScalesWithinBounds:
-    """Autoscalers scale within their bounds and policies. window: default stabilization window, in seconds.
+    """Autoscalers scale within their bounds and their policies.
 
-    Each update of a scale is checked against the autoscaler that was synced and the target that was read for it:
-    - it is within minReplicas and maxReplicas; a target outside its bounds is corrected at once;
-    - it is within the policies of spec.behavior, given all changes of this incarnation within their periods; without
-      behavior, at most doubled, or 4;
-    - during the stabilization window of scaling down it is not below the first observed number of replicas, because
-      an incarnation starts without earlier recommendations.
+    Each update of a scale is checked against the spec of the autoscaler and the replicas that the same sync has read:
+
+    - The new number is within minReplicas and maxReplicas. A number outside these bounds may be corrected at once.
+    - The policies of spec.behavior permit it, given all changes by this incarnation within their periods. Without
+      spec.behavior, the number at most doubles, or rises to 4.
+    - It does not fall below the number of replicas that the incarnation observed first, within the stabilization window
+      for scaling down. A new incarnation starts with this number as its only recommendation.
+
+    window: default stabilization window for scaling down, in seconds.
     """
 
-    name = "autoscalers keep to their bounds and rates"
+    name = "autoscalers scale within their bounds and policies"
     observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted)
 
     def __init__(self, cluster: SimulatedCluster, *, window: float) -> None:
         self._clock, self._window = cluster.clock, window
         self._known: dict[str, dict[str, _Known]] = {}  # by process, and by the autoscaler's uid
-        self._looking: dict[tuple[str, str, Key], str] = {}  # by process and target: uid of the autoscaler
+        self._looking: dict[
+            tuple[str, str, Key], str
+        ] = {}  # by process, resource and key of the target: uid of the autoscaler
         self._incarnations: dict[str, int] = {}  # by process
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -76,7 +86,7 @@ class ScalesWithinBounds:
                 self._known[process] = {}
                 self._incarnations.pop(process, None)
             case Admitted(process, name, incarnation) if name == SENDER:
-                if self._incarnations.get(process) != incarnation:  # else the dispatcher was restarted
+                if self._incarnations.get(process) != incarnation:  # otherwise the dispatcher was restarted
                     self._known[process] = {}
                     self._incarnations[process] = incarnation
             case Submitted(process, system, submit) if submit.sender == SENDER:
@@ -109,7 +119,9 @@ class ScalesWithinBounds:
         uid, spec = uid_of(autoscaler), autoscaler["spec"]
         window = self._window_of(spec)
         known = self._known[process].setdefault(uid, _Known(spec, window))
-        if known.spec.get("behavior") != spec.get("behavior"):  # by other rules other changes were remembered
+        if known.spec.get("behavior") != spec.get(
+            "behavior"
+        ):  # the controller kept changes only for the periods of the old policies
             longest = max([0.0, *(rule["periodSeconds"] for rule in _policies(spec))])
             known.unsure_until = self._clock.monotonic() + longest
         known.spec, known.current, known.window = spec, None, min(known.window, window)
@@ -145,23 +157,30 @@ class ScalesWithinBounds:
         spec, now = known.spec, self._clock.monotonic()
         lowest, highest = spec.get("minReplicas", 1), spec["maxReplicas"]
         if not lowest <= replicas <= highest:
-            yield f"its bounds are {lowest} and {highest}"
+            yield f"its bounds are {lowest} to {highest}"
         if not lowest <= current <= highest:
             return
         behavior = spec.get("behavior")
         if behavior is None and replicas > max(2 * current, 4):
-            yield "it has no behavior, and no more than the double, or 4, is allowed"
+            yield "without spec.behavior, at most twice the current number, or 4, is permitted"
         if behavior is not None and now > known.unsure_until:
             yield from _too_fast(behavior, known.changes, current, replicas, now)
         started = known.started
         if started is not None and now < started.at + known.window - MARGIN and replicas < min(current, started.by):
-            yield f"it had {started.by} when it was seen first, {now - started.at:.1f} s ago"
+            yield f"{started.by} replicas were observed {now - started.at:.1f} s ago, within the stabilization window"
 
 
 def _too_fast(
     behavior: Mapping[str, Any], changes: Iterable[_Change], current: int, replicas: int, now: float
 ) -> Iterable[str]:
-    """Yield the policies if they forbid a change: with selectPolicy Max one must permit it, with Min all of them."""
+    """Yield a text if the policies of spec.behavior forbid a change.
+
+    One policy must permit it if selectPolicy is Max; all of them must if it is Min.
+
+    changes: earlier changes.
+    current, replicas: number of replicas before and after the change.
+    now: virtual time.
+    """
     up = replicas > current
     rules = behavior["scaleUp" if up else "scaleDown"]
     allowed = []
@@ -172,7 +191,7 @@ def _too_fast(
         allowed.append(any(_allows(policy, before, replicas, up=up) for before in befores))
     if rules["selectPolicy"] == "Disabled" or not (all if rules["selectPolicy"] == "Min" else any)(allowed):
         past = [(change.by, round(now - change.at, 1)) for change in changes]
-        yield f"its policies do not allow it: {rules}, after {past}"
+        yield f"its policies forbid this: {rules}, after {past}"
 
 
 def _allows(policy: Mapping[str, Any], before: int, replicas: int, *, up: bool) -> bool:

@@ -1,4 +1,7 @@
-"""Invariant of rollouts: they delete no more available pods than the Deployment permits, by the pods on the server."""
+"""Invariant of rollouts: they delete no more available pods than the Deployment permits.
+
+The available pods are counted on the server.
+"""
 
 from __future__ import annotations
 
@@ -23,28 +26,29 @@ from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
 
 class NeverFewerThanAllowed:
-    """A ReplicaSet that shrinks in a rollout deletes no available pod that the Deployment needs.
+    """A rollout that scales down a ReplicaSet keeps the Deployment's minimum of available pods.
 
-    A shrinking ReplicaSet first loses unavailable pods, and keeps as many available pods as its spec permits. The
-    remaining available pods are counted from the pods that exist. It is a violation only if the deciding
-    process could detect it: if the statuses of the ReplicaSets leave too few as well. For the shrinking ReplicaSet this
-    is the status before the write, which names the version it was decided from; for the others it is the best status
-    that the tables may have shown.
+    A ReplicaSet that is scaled down is assumed to delete its unavailable pods first. The available pods that then
+    remain are counted in two ways, and a violation is reported only if both numbers are too low:
 
-    Not detected: pods counted in a ReplicaSet's status that are no longer available because its controller is late
-    (upstream decides by these statuses too); pods that are ready but not yet available (minReadySeconds); effects of a
-    change of the Deployment's size, which keeps proportions and not availability; and whether the ReplicaSet's
-    controller deletes the right pods.
+    - the pods that exist on the server;
+    - the pods that the deciding process has observed in the statuses of the ReplicaSets. For the ReplicaSet that is
+      scaled down this is the status that the write replaces; for the others it is the status with the most available
+      pods that the tables may have contained.
+
+    Not detected: pods that are counted in a status but are no longer available (upstream decides by these statuses
+    too); pods that are ready but not available yet (minReadySeconds); a change of the Deployment's size, which keeps
+    the proportions of the ReplicaSets instead; and a wrong choice of the pods that are deleted.
     """
 
-    name = "never fewer than a Deployment needs"
+    name = "a rollout keeps the minimum of available pods"
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._decisions = Decisions(cluster)
-        self._fewest: ValueHistory[int] = ValueHistory()  # by the Deployment's uid
-        self._counted: ValueHistory[int] = ValueHistory()  # available pods by its status, by the ReplicaSet's uid
-        self._sets: dict[str, set[str]] = defaultdict(set)  # uids of the ReplicaSets by that of their Deployment
-        self._there: dict[str, set[str]] = defaultdict(set)  # available pods by the uid of their ReplicaSet
+        self._fewest: ValueHistory[int] = ValueHistory()  # minimum of available pods, by the Deployment's uid
+        self._counted: ValueHistory[int] = ValueHistory()  # available pods in the status, by the ReplicaSet's uid
+        self._sets: dict[str, set[str]] = defaultdict(set)  # uids of ReplicaSets, by the uid of their Deployment
+        self._there: dict[str, set[str]] = defaultdict(set)  # keys of available pods, by the uid of their ReplicaSet
         self._before: dict[str, Object] = {}  # previous version of the ReplicaSet that was just written, by uid
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -86,7 +90,7 @@ class NeverFewerThanAllowed:
         if owner is None or before is None or size_of(before).wanted <= wanted:
             return
         if annotations_of(before).get(SIZED_FOR) != annotations_of(after).get(SIZED_FOR):
-            return  # the Deployment's size is another one
+            return  # the Deployment's size has changed
         begun, newest = decision.begun, decision.newest
         fewest = min(self._fewest.between(owner.uid, begun.deployments, newest), default=0)
         there = {set_uid: len(self._there[set_uid]) for set_uid in self._sets[owner.uid]}
@@ -101,11 +105,15 @@ class NeverFewerThanAllowed:
         left = _left(there, uid, wanted)
         if left < min(sum(there.values()), fewest) and _left(known, uid, wanted) < min(sum(known.values()), fewest):
             fail(
-                f"ReplicaSet {name_of(after)} shrinks to {wanted}, and of {sum(there.values())} available pods {left} "
-                f"are left; {owner.kind} {owner.name} needs {fewest}"
+                f"ReplicaSet {name_of(after)} is scaled down to {wanted}, which leaves {left} of {sum(there.values())} "
+                f"available pods; {owner.kind} {owner.name} requires {fewest}"
             )
 
 
 def _left(available: dict[str, int], uid: str, wanted: int) -> int:
-    """Return the total of available pods after one ReplicaSet is resized."""
+    """Return the total number of available pods after a ReplicaSet was scaled down.
+
+    available: numbers of available pods before, by the uid of the ReplicaSet.
+    uid, wanted: the ReplicaSet that is scaled down, and its new size.
+    """
     return sum(min(count, wanted) if set_uid == uid else count for set_uid, count in available.items())

@@ -1,4 +1,4 @@
-"""Invariant of DaemonSets: a node has one active pod of each, and a second one only during a surge."""
+"""Invariant of DaemonSets: each has at most one active pod on a node, and a second one only during a surge."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ CLIENT, SENDER = "daemon-set-controller", "controller:daemonset-controller"
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """Origin of a pod's creation: a process, and the number of its start.
+    """Process that decided to create a pod, and the state that it had observed.
 
-    seen: version of the table of pods when the streak began (known_state.py): a sync reads the pods once.
+    start: number of starts of the process, including the present one.
+    seen: version that its table of pods had reached when the sync began. A sync reads the pods only once.
     """
 
     process: str
@@ -44,10 +45,11 @@ class _Origin:
 
 @dataclass(frozen=True, slots=True)
 class _Pod:
-    """Pod of a DaemonSet.
+    """Active pod of a DaemonSet.
 
+    hash: label with the hash of the pod template.
     created: version of the creation; 0 for an adopted pod.
-    origin: origin of the creation; None if a user created the pod.
+    origin: process that created the pod; None if a user created it.
     """
 
     key: str
@@ -59,24 +61,24 @@ class _Pod:
 
 
 class OneDaemonPodPerNode:
-    """No node has an active pod of a DaemonSet when the server creates another pod of it there.
+    """A pod of a DaemonSet is created on a node only if the node has no other active pod of this DaemonSet.
 
-    With a surge it may have a pod of another template. This includes DaemonSets that permitted a surge at any time
-    before, because the controller may not have seen the change yet. Pods created by users count once they are adopted.
+    With maxSurge, the other pod may have another template. This applies to DaemonSets that have ever set maxSurge,
+    because the controller may not have observed its removal yet. Pods that users created count once they are adopted.
 
     A pod that another process created does not count if it was not in the table of the process that creates the new
-    one: a request may be in flight when its process ends, and the next process may list from a server that is behind.
+    pod: a request may be in flight when its process ends, and the next process may list from a server that is behind.
     """
 
-    name = "a DaemonSet has one pod on a node"
+    name = "a DaemonSet has one pod per node"
     observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed, Handled)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
-        self._pods: dict[str, _Pod] = {}  # active ones of DaemonSets, by uid
-        self._surging: set[str] = set()  # uids of DaemonSets
-        self._starts: Counter[str] = Counter()  # of processes
-        self._origins: dict[Key, _Origin] = {}
+        self._pods: dict[str, _Pod] = {}  # active pods of DaemonSets, by uid
+        self._surging: set[str] = set()  # uids of DaemonSets that have ever set maxSurge
+        self._starts: Counter[str] = Counter()  # number of starts, by process
+        self._origins: dict[Key, _Origin] = {}  # by key of the pod
         self._syncs: InferredSyncs[int] = InferredSyncs(cluster)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -137,11 +139,11 @@ class OneDaemonPodPerNode:
         if made.owner in self._surging:
             beside = [pod for pod in beside if pod.hash == made.hash]
         if beside:
-            fail(f"{made.key} is created on {made.node}, where {sorted(pod.key for pod in beside)} run already")
+            fail(f"{made.key} is created on {made.node}, which already has {sorted(pod.key for pod in beside)}")
 
 
 def _is_unforeseen(pod: _Pod, made: _Pod) -> bool:
-    """Report whether the process that created `made` could not have seen the other pod then."""
+    """Report whether the creator of the pod `made` could not observe the other pod before its decision."""
     if pod.origin is None or made.origin is None:
         return False
     previous, other = pod.origin, made.origin

@@ -1,11 +1,12 @@
-"""Maximum total size of a Deployment's ReplicaSets, and minimum of available pods during a rollout.
+"""Invariants of Deployments: the maximum total size of their ReplicaSets, and the minimum of available pods.
 
 A Deployment limits the sizes of its ReplicaSets, not the existing pods: as upstream, a ReplicaSet that was scaled down
-may still have its surplus pods while another one is scaled up. The number of pods of each set is checked by
-NeverMorePodsThanWanted.
+may still have its surplus pods while another ReplicaSet is scaled up. NeverMorePodsThanWanted checks the number of pods
+of each ReplicaSet.
 
-A write is checked twice: by the content of its process's tables and the outcomes of its own commands, and by what these
-tables must contain, given the versions that they had reached.
+Each write of a ReplicaSet is checked twice: SizesWithinBounds uses the state that the writing process has observed,
+in its tables and in the outcomes of its commands. NeverLargerThanAllowed uses the state on the server at the versions
+that these tables had reached.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ SENDER = controller_name("deployment-controller")
 
 
 class _Own:
-    """ReplicaSets and Deployments that one process has read and written.
+    """Deployments and ReplicaSets that one process has observed, in its tables and in the outcomes of its commands.
 
-    bounds: versions and bounds of Deployments, by uid.
-    written: versions, Deployments (uids) and sizes of ReplicaSets, by uid.
-    gone: uids of deleted ReplicaSets.
+    bounds: (version, bounds) of Deployments in outcomes, by uid.
+    written: (version, uid of the Deployment, size) of ReplicaSets in outcomes, by uid.
+    gone: uids of ReplicaSets that are deleted according to an outcome.
     """
 
     def __init__(self, system: ControllerSystem) -> None:
@@ -53,7 +54,7 @@ class _Own:
         self.gone: set[str] = set()
 
     def view(self, deployment: str) -> RolloutView | None:
-        """Return the known state of the Deployment; None if the process has not seen it."""
+        """Return the state of a Deployment as the process has observed it; None for an unknown uid. deployment: uid."""
         deployments, replica_sets = self.system.tables[DEPLOYMENTS.id], self.system.tables[REPLICASETS.id]
         version, bounds = self.bounds.get(deployment, (0, Bounds(0, 0)))
         if version <= deployments.version:
@@ -72,12 +73,13 @@ class _Own:
 
 
 class SizesWithinBounds:
-    """Scaling up creates no more pods than permitted, and scaling down leaves enough available.
+    """New sizes of ReplicaSets are within the limits of their Deployment, by the state that the writer has observed.
 
-    Both are checked by the information of the writing process.
+    A ReplicaSet that is scaled up keeps the total within the maximum. One that is scaled down keeps the minimum of
+    available pods.
     """
 
-    name = "a rollout keeps its bounds"
+    name = "sizes of ReplicaSets are within the limits of their Deployment"
     observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -114,7 +116,7 @@ class SizesWithinBounds:
                 size = size_of(replica_set)
                 objections = [view.objection(uid_of(replica_set), size) for view in views]
                 if all(objections):
-                    what = f"ReplicaSet {name_of(replica_set)} is given {size.wanted} pods"
+                    what = f"ReplicaSet {name_of(replica_set)} is scaled to {size.wanted}"
                     fail(f"{what}: {'; or '.join(dict.fromkeys(objections)) or 'its Deployment is unknown'}")
 
     @staticmethod
@@ -143,26 +145,30 @@ class SizesWithinBounds:
 
 
 class Begun(NamedTuple):
-    """Versions of the tables when a streak began."""
+    """Versions that the tables had reached when a sync began."""
 
     deployments: int
     replica_sets: int
 
 
 class ReplicaSetWrite(NamedTuple):
-    """Decision to write a ReplicaSet. newest: newest version of its Deployment that the process may have received."""
+    """Decision to write a ReplicaSet.
+
+    begun: versions of the tables when the sync began.
+    newest: newest version of the Deployment that the process may have known.
+    """
 
     begun: Begun
     newest: int
 
 
 class Decisions:
-    """Versions that writes of a Deployment's ReplicaSets may rest on."""
+    """Recorder of decisions to write ReplicaSets, with the versions that they may be based on."""
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._syncs: InferredSyncs[Begun] = InferredSyncs(cluster)
         self._read: dict[tuple[str, str], int] = {}  # (process, uid of a Deployment) → newest version that it read live
-        self._decisions: dict[tuple[str, bytes], ReplicaSetWrite] = {}  # by process and request
+        self._decisions: dict[tuple[str, bytes], ReplicaSetWrite] = {}  # by process and body of the request
 
     def observe(self, observation: Observation) -> None:
         match observation:
@@ -181,7 +187,7 @@ class Decisions:
                 self._syncs.admitted(*observation)
 
     def behind(self, written: Handled) -> ReplicaSetWrite | None:
-        """Return the decision behind a request that the server has just handled; None for other requests."""
+        """Return the decision that led to a request which the server has just handled; None for other requests."""
         if written.request.method not in ("POST", "PUT") or written.response.status >= 300:
             return None
         return self._decisions.get((written.process, written.request.body))
@@ -205,19 +211,19 @@ class Decisions:
 
 
 class NeverLargerThanAllowed:
-    """Scaling up a ReplicaSet keeps the total size on the server within the limit of its Deployment.
+    """Scaling up a ReplicaSet keeps the total size of its Deployment's ReplicaSets within the limit.
 
-    For each ReplicaSet the smallest size counts that the deciding process may have known, by the versions that its
-    tables had reached; for the Deployment, the highest limit.
+    Because tables may be behind, several versions may have been known to the deciding process. For each other
+    ReplicaSet its smallest size in these versions counts; for the Deployment, its highest limit.
     """
 
-    name = "never larger than a Deployment allows"
+    name = "a rollout keeps the maximum number of pods"
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._decisions = Decisions(cluster)
-        self._most: ValueHistory[int] = ValueHistory()  # by the Deployment's uid
+        self._most: ValueHistory[int] = ValueHistory()  # maximum number of pods, by the Deployment's uid
         self._sizes: ValueHistory[int] = ValueHistory()  # by the ReplicaSet's uid; 0 once it is deleted
-        self._sets: dict[str, list[str]] = {}  # uids of the ReplicaSets by that of their Deployment
+        self._sets: dict[str, list[str]] = {}  # uids of ReplicaSets, by the uid of their Deployment
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         self._decisions.observe(observation)
@@ -258,13 +264,13 @@ class NeverLargerThanAllowed:
         allowed = self._most.between(owner.uid, begun.deployments, decision.newest)
         if total > max(allowed, default=total):
             fail(
-                f"ReplicaSet {name_of(replica_set)} grows to {wanted}, and all of them to {total}; "
-                f"{owner.kind} {owner.name} allows {max(allowed)}, by version {begun.deployments} or later"
+                f"ReplicaSet {name_of(replica_set)} is scaled up to {wanted}, and the total to {total}; "
+                f"{owner.kind} {owner.name} permits {max(allowed)}, at version {begun.deployments} or later"
             )
 
 
 def deployment_concerned(system: ControllerSystem, command: Command) -> str:
-    """Return the uid of the Deployment that a command concerns, or its ReplicaSet; "" for other commands."""
+    """Return the uid of the Deployment if the command is about it or about its ReplicaSet; "" for other commands."""
     if command.resource == DEPLOYMENTS.id:
         if isinstance(command, Update):
             return uid_of(decode_object(command.body))

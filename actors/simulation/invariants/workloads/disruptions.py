@@ -1,4 +1,4 @@
-"""Invariant of PodDisruptionBudgets: their statuses permit no more evictions than the existing pods allow."""
+"""Invariant of PodDisruptionBudgets: their statuses count no evicted pods, and permit no unjustified evictions."""
 
 from __future__ import annotations
 
@@ -26,16 +26,20 @@ from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
 SENDER = controller_name("disruption-controller")
 EVICTED = "EvictionByEvictionAPI"
-EVICTION_TIMEOUT = 100.0  # seconds during which a status must consider an eviction; less than the controller's timeout
+# Seconds during which a status must not count an evicted pod. The controller does not count it for a longer timeout,
+# and then assumes that the pod was not deleted.
+EVICTION_TIMEOUT = 100.0
 
 
 class CountsNoEvictedPod:
-    """The status of a PodDisruptionBudget contains no more healthy pods than exist.
+    """The status of a PodDisruptionBudget counts no more healthy pods than the controller may have known.
 
-    A pod counts if it was ready and not being deleted at some version between that of the controller's table and the
-    latest one. An evicted pod does not count if the status is based on the budget's version of the eviction, or a newer
-    one: the API server records evictions there in the same commit. Evictions from before the creation of the budget are
-    not recorded. And disruptionsAllowed does not exceed healthy minus desired pods.
+    A pod may count if it was ready and not terminating at some version from that of the controller's table to the
+    latest version. An evicted pod must not count if the status is based on a version of the budget that contains the
+    eviction: the API server records an eviction in the budget in the same commit. Evictions from before the creation of
+    the budget are not recorded there.
+
+    Also, disruptionsAllowed is at most currentHealthy minus desiredHealthy.
     """
 
     name = "no evicted pod counts as healthy"
@@ -84,18 +88,18 @@ class CountsNoEvictedPod:
             self._evicted[uid] = (change.revision, self._cluster.clock.monotonic())
 
     def _check(self, begun: int, command: Update, fail: Fail) -> None:
-        """Check a status. begun: version of the table of pods."""
+        """Check the status in an update. begun: version that the table of pods had reached when the sync began."""
         budget = decode_object(command.body)
         status, version = budget["status"], int(resource_version_of(budget))
         condition = find_condition(status.get("conditions"), "DisruptionAllowed") or {}
         if condition.get("reason") == "SyncFailed":
-            return  # the status contains earlier counts, and permits no disruptions
+            return  # after a failed sync the status keeps its earlier counts, and permits no disruptions
         most = sum(self._may_count(budget, uid, begun, version) for uid in self._pods)
         if status["currentHealthy"] > most:
-            fail(f"{key_of(budget)}: {status['currentHealthy']} pods are healthy, there are {most} at most")
+            fail(f"{key_of(budget)}: {status['currentHealthy']} pods are counted as healthy, at most {most} are")
         spare = max(0, status["currentHealthy"] - status["desiredHealthy"])
         if status["disruptionsAllowed"] > spare:
-            fail(f"{key_of(budget)} allows {status['disruptionsAllowed']} disruptions, and can spare {spare} pods")
+            fail(f"{key_of(budget)} allows {status['disruptionsAllowed']} disruptions instead of at most {spare}")
 
     def _may_count(self, budget: Object, uid: str, begun: int, version: int) -> bool:
         pod = self._pods[uid]

@@ -1,7 +1,7 @@
 """Invariants of StatefulSets: each identity exists once, and pods are created and deleted in order.
 
-Order is checked by the information of the controller: by the versions of pods and sets between those of its tables when
-its reconciliation began, and the latest.
+The order is checked against what the controller may have known: all versions of pods and StatefulSets from those that
+its tables had reached when its sync began to the latest.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from kcm.runtime.faults.vocabulary import FaultKind
 
 
 class EachIdentityOnce:
-    """No two pods that exist at once belong to one set under one ordinal, or use one claim of a set."""
+    """No two existing pods have the same ordinal in a StatefulSet, or use the same claim."""
 
-    name = "an identity is held once"
+    name = "no two pods have the same identity"
     observes = (Committed,)
 
     def __init__(self) -> None:
-        self._held: dict[str, tuple[str, frozenset[str]]] = {}  # name and identities of each pod, by uid
+        self._held: dict[str, tuple[str, frozenset[str]]] = {}  # by uid of a pod: its name, and its ordinal and claims
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if not isinstance(observation, Committed):
@@ -55,7 +55,7 @@ class EachIdentityOnce:
         holds = frozenset(_identities(pod))
         for uid, (name, others) in self._held.items():
             if uid != uid_of(pod) and holds & others:
-                fail(f"pods {name} and {name_of(pod)} both hold {sorted(holds & others)}")
+                fail(f"pods {name} and {name_of(pod)} both have {sorted(holds & others)}")
         if holds:
             self._held[uid_of(pod)] = name_of(pod), holds
 
@@ -72,7 +72,8 @@ def _identities(pod: Object) -> list[str]:
 class _Sized(NamedTuple):
     """Fields of a StatefulSet that determine the order of its pods.
 
-    ordered: whether the policy is OrderedReady.
+    ordinals: ordinals of its pods.
+    ordered: whether podManagementPolicy is OrderedReady.
     patience: minReadySeconds.
     """
 
@@ -82,17 +83,18 @@ class _Sized(NamedTuple):
 
 
 class _Begun(NamedTuple):
-    """Versions of the tables when a streak began."""
+    """Versions that the tables of pods and of StatefulSets had reached when a sync began."""
 
     pods: int
     sets: int
 
 
 class OrderIsKept:
-    """Order of creations and deletions of pods.
+    """The pods of a StatefulSet are created and deleted in order.
 
-    With policy OrderedReady a pod is created once its predecessors are available, and deleted by a scale-down once its
-    successors are deleted. With any policy, a rolling update deletes a pod only while its successors are available.
+    With the policy OrderedReady, a pod is created only after all pods with lower ordinals are available, and deleted by
+    a scale-down only after all pods with higher ordinals are deleted. With any policy, a rolling update deletes a pod
+    only while all pods with higher ordinals are available.
 
     As upstream, a manager whose clock is ahead considers pods available earlier.
     """
@@ -103,10 +105,10 @@ class OrderIsKept:
     def __init__(self, cluster: SimulatedCluster, *, sender: str) -> None:
         self._sender = sender
         self._sets: ValueHistory[_Sized] = ValueHistory()  # by uid
-        self._owners: dict[Key, str] = {}  # uids of owners, by the pod's key
-        # By owner and key: time since which a pod is ready, in Unix seconds; infinity for never.
+        self._owners: dict[Key, str] = {}  # uid of the owner, by the pod's key
+        # By owner and key of a pod: time since which the pod is ready, in Unix seconds; infinity if it is not ready.
         self._ready: ValueHistory[float] = ValueHistory()
-        self._there: ValueHistory[bool] = ValueHistory()  # by owner and key: whether a pod exists
+        self._there: ValueHistory[bool] = ValueHistory()  # by owner and key of a pod: whether the pod exists
         self._syncs: InferredSyncs[_Begun] = InferredSyncs(cluster)
         self._newest = 0
         self._clock = cluster.clock
@@ -141,9 +143,7 @@ class OrderIsKept:
             self._pod_committed(change)
 
     def _pod_committed(self, change: StoreChange) -> None:
-        """Record a change of a pod. A pod of the same name with another owner, or with none, does not belong to the
-        set.
-        """
+        """Record a change of a pod, for its present owner and for a former owner that it no longer belongs to."""
         pod = decoded(change.raw)
         owner, facts = controller_of(pod), pod_facts(pod)
         there = change.type != DELETED and owner is not None
@@ -161,7 +161,11 @@ class OrderIsKept:
         self._ready.note(known_as, version, since)
 
     def _submitted(self, process: str, system: ControllerSystem, submit: Submit, fail: Fail) -> None:
-        """Check submitted commands. The streak is that of the key, as a sync may begin with revisions or claims."""
+        """Check submitted commands.
+
+        Syncs are inferred by the reconciled key, not by the owner of a pod, as a sync may begin with commands on
+        revisions or claims.
+        """
         pods, sets = system.tables[PODS.id], system.tables[STATEFULSETS.id]
 
         def now() -> _Begun:
@@ -187,10 +191,10 @@ class OrderIsKept:
             fail(f"{type(command).__name__} {key} of {owner.name}: {objections[-1]}")
 
     def _against_creation(self, owner: str, key: Key, size: _Sized, begun: _Begun) -> str:
-        """Return the reason against a creation if the set has this size; "" if the set permits it."""
+        """Return the reason why a set of this size must not create the pod now; "" if it may."""
         ordinal = _ordinal(key)
         if ordinal not in size.ordinals:
-            return f"its ordinals are {size.ordinals}"
+            return f"the ordinals of the set are {size.ordinals}"
         if not size.ordered:
             return ""
         return self._not_available(owner, key, range(size.ordinals.start, ordinal), size, begun)
@@ -201,21 +205,26 @@ class OrderIsKept:
             return self._not_available(owner, key, range(ordinal + 1, size.ordinals.stop), size, begun)
         if not size.ordered:
             return ""
-        later = [each for each in range(ordinal + 1, ordinal + 20) if each not in size.ordinals]
-        known = {each: self._there.between(_of(owner, _sibling(key, each)), begun.pods, self._newest) for each in later}
-        there = [each for each, values in known.items() if values and all(values)]
-        return f"those with ordinals {there} are not gone" if there else ""
+        later = [higher for higher in range(ordinal + 1, ordinal + 20) if higher not in size.ordinals]
+        known = {
+            higher: self._there.between(_of(owner, _sibling(key, higher)), begun.pods, self._newest) for higher in later
+        }
+        there = [higher for higher, values in known.items() if values and all(values)]
+        return f"pods with the ordinals {there} are not deleted" if there else ""
 
     def _not_available(self, owner: str, key: Key, ordinals: range, size: _Sized, begun: _Begun) -> str:
-        """Describe the pods that were unavailable at all versions that the tables may have shown; or ""."""
+        """Return a text about the pods that were unavailable at all versions that the controller may have known.
+
+        "" if there are none.
+        """
         latest = self._clock.now() + self._ahead - size.patience
         waiting = [
-            each
-            for each in ordinals
-            if min(self._ready.between(_of(owner, _sibling(key, each)), begun.pods, self._newest), default=math.inf)
+            ordinal
+            for ordinal in ordinals
+            if min(self._ready.between(_of(owner, _sibling(key, ordinal)), begun.pods, self._newest), default=math.inf)
             > latest
         ]
-        return f"those with ordinals {waiting} are not available" if waiting else ""
+        return f"pods with the ordinals {waiting} are not available" if waiting else ""
 
 
 def _concerned(system: ControllerSystem, command: Command) -> tuple[OwnerRef | None, Key | None]:
@@ -230,7 +239,7 @@ def _concerned(system: ControllerSystem, command: Command) -> tuple[OwnerRef | N
 
 
 def _of(owner: str, key: Key) -> str:
-    """Return the key of a pod in the histories."""
+    """Return the key of an owner's pod in the histories."""
     return f"{owner} {key}"
 
 

@@ -44,17 +44,24 @@ from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
 JOB_STORAGE, POD_STORAGE = "jobs.batch", "pods"
 ENDS = ("Succeeded", "Failed")  # phases
-LISTS = (("succeeded", "succeeded"), ("failed", "failed"))  # lists of uncounted uids, and their counters
+# Lists in status.uncountedTerminatedPods, and the counters of the status that they belong to.
+LISTS = (("succeeded", "succeeded"), ("failed", "failed"))
 
 
 class EachPodCountsOnce:
-    """A counter increases by the number of uids that leave its list, and no uid is added to a list again."""
+    """The status of a Job counts each finished pod exactly once.
+
+    The uid of a finished pod is first in status.uncountedTerminatedPods. Each counter must increase by the number of
+    uids that leave its list, and a uid that has left a list must not be added again.
+    """
 
     name = "each pod of a Job counts once"
     observes = (Committed,)
 
     def __init__(self) -> None:
-        self._counted: dict[str, dict[str, int]] = {}  # by the Job's uid: revision at which each pod was counted
+        self._counted: dict[
+            str, dict[str, int]
+        ] = {}  # by uid of the Job and of the pod: revision at which it was counted
         self._revision = 0
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -67,7 +74,7 @@ class EachPodCountsOnce:
                 self._check(decoded(change.previous), decoded(change.raw), change.revision, fail)
 
     def _go_back(self, revision: int) -> None:
-        """Discard pods counted since this revision, which the server has lost, so that they may be counted again."""
+        """Discard the pods that were counted from this revision on, because the server has lost these revisions."""
         for job, counted in self._counted.items():
             self._counted[job] = {uid: counted_at for uid, counted_at in counted.items() if counted_at < revision}
 
@@ -79,20 +86,20 @@ class EachPodCountsOnce:
             were, are = _uncounted(old, listed), _uncounted(new, listed)
             again = (are - were) & counted.keys()
             if again:
-                fail(f"Job {key_of(after)}: {sorted(again)} are to be counted again")
+                fail(f"Job {key_of(after)}: {sorted(again)} would be counted again")
             gone = were - are
             counted.update(dict.fromkeys(gone, revision))
             rise = new.get(counter, 0) - old.get(counter, 0)
             if rise != len(gone) and not (is_indexed and counter == "succeeded"):
-                fail(f"Job {key_of(after)}: {counter} rises by {rise}, and {len(gone)} pods were to be counted")
+                fail(f"Job {key_of(after)}: {counter} rises by {rise} instead of {len(gone)}")
         if is_indexed and new.get("succeeded", 0) != _indexes(after).total:
             fail(f"Job {key_of(after)}: {new.get('succeeded', 0)} succeeded, not {new.get('completedIndexes')}")
 
 
 class FinishedPodsAreCounted:
-    """A finished pod keeps its finalizer until the Job's status contains it, or the Job has finished otherwise."""
+    """A finished pod keeps its finalizer until the status of its Job counts the pod, or until the Job has finished."""
 
-    name = "no end of a Job's pod is lost"
+    name = "finished pods of a Job are counted"
     observes = (Handled,)
 
     def __init__(self, cluster: SimulatedCluster, *, client: str) -> None:
@@ -113,15 +120,15 @@ class FinishedPodsAreCounted:
             if change.type == DELETED or FINALIZER not in finalizers_of(decoded(change.raw)):
                 job = _job_of(self._cluster, before, owner)
                 if job is not None and not _is_counted(job, before, phase):
-                    fail(f"pod {key_of(before)} has {phase.lower()}, and Job {key_of(job)} does not know of it")
+                    fail(f"pod {key_of(before)} loses its finalizer, but Job {key_of(job)} has not counted it")
 
 
 class _Decision(NamedTuple):
-    """Decision to create a pod.
+    """Decision to create a pod, and the state that the process had observed at the beginning of its sync.
 
-    start: number of the start of the process.
-    version: version of the table of Jobs at that time.
-    created: number of pods created before.
+    start: number of starts of the process, including the present one.
+    version: version that its table of Jobs had reached.
+    created: number of pods that existed or had existed on the server.
     """
 
     process: str
@@ -133,8 +140,8 @@ class _Decision(NamedTuple):
 class _Pod(NamedTuple):
     """Active pod of a Job.
 
-    created: total of created pods, including this one.
-    decision: None if no controller created it.
+    created: number of pods created on the server so far, including this one; 0 if unknown.
+    decision: decision of the controller to create the pod; None if the controller did not create it.
     """
 
     owner: str  # uid
@@ -143,22 +150,22 @@ class _Pod(NamedTuple):
 
 
 class ParallelismIsNotExceeded:
-    """A creation does not exceed the parallelism of a Job, by the information of the process.
+    """The controller creates no more active pods of a Job than its parallelism permits.
 
-    The information consists of the Job in the table when the streak began (known_state.py), and all later versions, but
-    not of later pods created by another process.
+    The limit is the highest parallelism since the version that the controller's table had reached when its sync began.
+    Pods that another process has created since then do not count, because the controller could not observe them.
     """
 
-    name = "no more pods of a Job than may run at once"
+    name = "the parallelism of a Job is not exceeded"
     observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
 
     def __init__(self, cluster: SimulatedCluster, *, sender: str) -> None:
         self._sender = sender
-        self._most: ValueHistory[int] = ValueHistory()
-        self._active: dict[str, _Pod] = {}  # by uid
+        self._most: ValueHistory[int] = ValueHistory()  # parallelism, by the Job's uid
+        self._active: dict[str, _Pod] = {}  # active pods by uid
         self._decisions: dict[Key, _Decision] = {}  # by the pod's key
-        self._starts: Counter[str] = Counter()  # of processes
-        self._created = 0  # pods
+        self._starts: Counter[str] = Counter()  # number of starts, by process
+        self._created = 0  # number of pods created on the server
         self._syncs: InferredSyncs[tuple[int, int]] = InferredSyncs(cluster)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -206,11 +213,11 @@ class ParallelismIsNotExceeded:
         limits = self._most.between(made.owner, decision.version, change.revision)
         active = [pod for pod in self._active.values() if pod.owner == made.owner and not _is_unforeseen(pod, decision)]
         if limits and len(active) > max(limits):
-            fail(f"a Job has {len(active)} active pods with {change.key}, and may have {max(limits)}")
+            fail(f"a Job has {len(active)} active pods after the creation of {change.key}, its limit is {max(limits)}")
 
 
 def _is_unforeseen(pod: _Pod, decision: _Decision) -> bool:
-    """Report whether the deciding process could not have seen this pod."""
+    """Report whether another process created the pod too late for the deciding process to observe it."""
     if pod.decision is None or pod.created <= decision.created:
         return False
     return (pod.decision.process, pod.decision.start) != (decision.process, decision.start)
@@ -226,7 +233,7 @@ def _indexes(job: Object) -> Indexes:
 
 
 def _job_of(cluster: SimulatedCluster, pod: Object, owner: OwnerRef) -> Object | None:
-    """Return the Job of a pod; None if it is deleted, terminating or finished, or is about to fail."""
+    """Return the Job of a pod; None if the Job is deleted, terminating or finished, or is about to fail."""
     job = cluster.get(JOBS, make_key(namespace_of(pod), owner.name))
     if job is None or uid_of(job) != owner.uid or is_deleting(job) or is_finished(job):
         return None

@@ -1,4 +1,4 @@
-"""Invariant of objects with a time to live: they are not deleted before it expires."""
+"""Invariant of objects with a time to live: they are not deleted before they expire."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kcm.runtime.faults.vocabulary import FaultKind
 
 
 class NotDeletedBeforeExpiry:
-    """One client deletes objects of one resource only after their expiry.
+    """A client deletes objects of one resource only after their expiry.
 
-    The version that is deleted is checked, and not the version that the controller saw. As upstream, a manager whose
-    clock is ahead deletes earlier.
+    The expiry is computed from the version that is deleted, even if the controller has observed only an older version.
+    As upstream, a manager whose clock is ahead deletes earlier.
     """
 
     observes = (Handled,)
@@ -29,7 +29,13 @@ class NotDeletedBeforeExpiry:
         storage: str,
         expiry: Callable[[Object], float | None],
     ) -> None:
-        """Initialise the invariant. expiry: returns when an object may be deleted, in Unix seconds; None if never."""
+        """Initialise the invariant.
+
+        name: name of the invariant.
+        client: client whose deletions are checked.
+        storage: resource of the objects, as in StoreChange.storage.
+        expiry: returns the time from which an object may be deleted, in Unix seconds; None for never.
+        """
         self.name = name
         self._cluster, self._client, self._storage, self._expiry = cluster, client, storage, expiry
         jumps = (fault for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
@@ -47,6 +53,6 @@ class NotDeletedBeforeExpiry:
                 continue
             expires = self._expiry(before)
             if expires is None:
-                fail(f"{key_of(before)} is deleted, and was to stay")
+                fail(f"{key_of(before)} is deleted, but does not expire")
             elif expires > self._cluster.clock.now() + self._ahead:
                 fail(f"{key_of(before)} is deleted {expires - self._cluster.clock.now():.3f} s too early")

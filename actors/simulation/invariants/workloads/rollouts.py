@@ -1,4 +1,4 @@
-"""Limits of a Deployment's spec during a rollout, and a check of new sizes of its ReplicaSets.
+"""Limits of a Deployment during a rollout, and a check of new sizes of its ReplicaSets against these limits.
 
 The rules are upstream's, written independently of the controller that they check.
 
@@ -16,14 +16,18 @@ from kcm.protocols.objects import Object, annotations_of
 
 
 class Bounds(NamedTuple):
-    """Maximum total and minimum available number of pods of a Deployment."""
+    """Limits of a Deployment during a rollout.
+
+    most: maximum total size of its ReplicaSets.
+    fewest: minimum number of available pods.
+    """
 
     most: int
     fewest: int
 
 
 def bounds_of(deployment: Object) -> Bounds:
-    """Return the bounds of a defaulted spec. Recreate requires no available pods."""
+    """Return the limits of a Deployment whose spec has its defaults. With the strategy Recreate the minimum is 0."""
     spec = deployment["spec"]
     replicas = int(spec.get("replicas", 1))
     strategy = spec.get("strategy") or {}
@@ -38,21 +42,22 @@ def bounds_of(deployment: Object) -> Bounds:
 
 
 def _pods(number: int | str | None, replicas: int) -> float:
-    """Resolve a number of pods, or a percentage of the replicas."""
+    """Return a number of pods. number: the number itself, or a percentage of the replicas such as "25%"."""
     if isinstance(number, str):
         return int(number.removesuffix("%")) * replicas / 100
     return number or 0
 
 
-SIZED_FOR = "deployment.kubernetes.io/desired-replicas"  # size of the Deployment when the ReplicaSet was scaled
+# Annotation of a ReplicaSet: size of the Deployment when the ReplicaSet was scaled.
+SIZED_FOR = "deployment.kubernetes.io/desired-replicas"
 
 
 class Size(NamedTuple):
     """Size of a ReplicaSet.
 
     wanted: spec.replicas.
-    available: number of available pods, at most `wanted`.
-    sized_for: annotation with the size of the Deployment.
+    available: status.availableReplicas, but at most `wanted`.
+    sized_for: value of the annotation SIZED_FOR; "" if it is missing.
     """
 
     wanted: int
@@ -68,24 +73,25 @@ def size_of(replica_set: Object) -> Size:
 
 @dataclass(slots=True)
 class RolloutView:
-    """A process's information about a Deployment and its ReplicaSets. sizes: sizes of the ReplicaSets by uid."""
+    """Limits of a Deployment and sizes of its ReplicaSets by uid, as one process has observed them."""
 
     bounds: Bounds
     sizes: dict[str, Size]
 
     def objection(self, uid: str, after: Size) -> str:
-        """Return why a ReplicaSet must not have this size; "" if it may.
+        """Return the reason why a ReplicaSet must not get a new size; "" if it may.
 
-        A Deployment that is scaled during a rollout keeps its ReplicaSets' proportions, not availability.
+        If the size of the Deployment has changed, only the maximum is checked: the controller then keeps the
+        proportions of the ReplicaSets, not the number of available pods.
         """
         before, wanted = self.sizes.get(uid, Size(0, 0)), after.wanted
         rest = sum(size.wanted for other, size in self.sizes.items() if other != uid)
         if wanted > before.wanted and rest + wanted > self.bounds.most:
-            return f"that makes {rest + wanted} pods, {self.bounds.most} are allowed"
+            return f"total size {rest + wanted} exceeds {self.bounds.most}"
         if before.sized_for and after.sized_for != before.sized_for:
             return ""
         available = sum(size.available for size in self.sizes.values())
         left = available - before.available + min(before.available, wanted)
         if left < min(available, self.bounds.fewest):
-            return f"that leaves {left} pods available, {self.bounds.fewest} have to be"
+            return f"{left} available pods remain instead of {self.bounds.fewest}"
         return ""

@@ -1,4 +1,4 @@
-"""Invariant of CronJobs: each scheduled time is started at most once, and with Forbid while no other Job runs."""
+"""Invariant of CronJobs: each scheduled time has at most one Job, and with Forbid only while no other Job runs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,16 @@ from kcm.runtime.scheduling.cron_schedules import parse_schedule
 from kcm.runtime.scheduling.time_zones import load_zone
 
 CRONJOB_STORAGE, JOB_STORAGE = storage_of(CRONJOBS), storage_of(JOBS)
-LATE = 45.0  # seconds during which a controller may use a CronJob's previous spec
+LATE = 45.0  # seconds during which a controller may still use the previous spec of a CronJob
 
 
 class _Wanted(NamedTuple):
-    """Schedule of a CronJob since a time."""
+    """Schedule of a CronJob.
+
+    since: virtual time at which the spec got this schedule.
+    zone: time zone; "" for the default.
+    policy: concurrencyPolicy.
+    """
 
     since: float
     schedule: str
@@ -29,16 +34,16 @@ class _Wanted(NamedTuple):
 
 
 class StartedOnce:
-    """Each scheduled time is started at most once, and not early, by the Jobs that one client creates on the server."""
+    """A client creates at most one Job for each scheduled time of a CronJob, and not before that time."""
 
-    name = "each slot is started once"
+    name = "each scheduled time has at most one Job"
     observes = (Committed, Handled)
 
     def __init__(self, cluster: SimulatedCluster, *, client: str) -> None:
         self._cluster, self._client = cluster, client
         self._wanted: dict[str, list[_Wanted]] = {}  # by the CronJob's uid
-        self._started: set[tuple[str, int]] = set()  # uid and slot
-        self._gone: set[str] = set()  # uids of CronJobs
+        self._started: set[tuple[str, int]] = set()  # (uid of the CronJob, scheduled time) with a Job
+        self._gone: set[str] = set()  # uids of deleted CronJobs
         self._running: dict[Key, str] = {}  # owners (uids) of unfinished Jobs, by key of the Job
         jumps = (fault for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
         self._ahead = sum(max(0.0, fault.seconds) for fault in jumps)
@@ -72,27 +77,27 @@ class StartedOnce:
     def _check(self, job: Object, fail: Fail) -> None:
         owner = controller_of(job)
         if owner is None or owner.uid not in self._wanted:
-            fail(f"Job {key_of(job)} is of no CronJob")
+            fail(f"Job {key_of(job)} has no CronJob")
             return
         slot = slot_of(job, {"metadata": {"name": owner.name}})
         if slot is None:
-            fail(f"Job {key_of(job)} does not say its slot")
+            fail(f"Job {key_of(job)} has no scheduled time")
             return
         # A repeated creation may arrive after the Job was deleted with its CronJob. It is deleted as well.
         if (owner.uid, slot) in self._started and owner.uid not in self._gone:
-            fail(f"Job {key_of(job)} is started for the second time")
+            fail(f"Job {key_of(job)} is created for the same time again")
         self._started.add((owner.uid, slot))
         now = self._cluster.clock.monotonic()
         known = self._wanted[owner.uid]
         # A previous spec counts until the controller must have seen the new one.
         recent = [state for state, after in zip(known, [*known[1:], None], strict=True) if not _is_over(after, now)]
         if slot > self._cluster.clock.now() + self._ahead:
-            fail(f"Job {key_of(job)} is started {slot - self._cluster.clock.now():.3f} s too early")
+            fail(f"Job {key_of(job)} is created {slot - self._cluster.clock.now():.3f} s too early")
         if not any(_has_slot(state, slot) for state in recent):
-            fail(f"Job {key_of(job)} is of no slot of {known[-1].schedule!r}")
+            fail(f"time of Job {key_of(job)} is not in the schedule {known[-1].schedule!r}")
         beside = [key for key, uid in self._running.items() if uid == owner.uid]
         if beside and all(state.policy == "Forbid" for state in recent):
-            fail(f"Job {key_of(job)} is started beside {beside[0]}, which is forbidden")
+            fail(f"Job {key_of(job)} is created while {beside[0]} runs, but the policy is Forbid")
         self._running[key_of(job)] = owner.uid
 
 
@@ -101,6 +106,9 @@ def _is_over(after: _Wanted | None, now: float) -> bool:
 
 
 def _has_slot(wanted: _Wanted, slot: int) -> bool:
-    """Report whether the schedule contains this time; True for @every, whose times depend on the start."""
+    """Report whether a schedule contains a time. Always True for @every, whose times depend on its start.
+
+    slot: Unix seconds.
+    """
     schedule = parse_schedule(wanted.schedule, load_zone(wanted.zone))
     return wanted.schedule.startswith("@every") or schedule.next(slot - 1) == slot

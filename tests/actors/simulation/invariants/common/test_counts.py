@@ -40,9 +40,9 @@ def table(resource: Any, obj: Object) -> Table:
     ("returned", "replicas", "wrong"),
     [
         (ADOPTED, 0, ""),
-        (ADOPTED, 1, "although ReplicaSet web wants [1]"),
+        (ADOPTED, 1, "but ReplicaSet web requests [1] pods"),
         (ENDED, 1, ""),  # its deletion changes nothing
-        (RELEASED, 0, "has no owner"),
+        (RELEASED, 0, "no owner with a number of pods"),
     ],
     ids=["one too many", "one that is wanted", "one that has ended meanwhile", "one that was released"],
 )
@@ -75,7 +75,7 @@ def another_web(version: int, replicas: int) -> Done:
     return Done(encode_object({"metadata": meta, "spec": {"replicas": replicas}}))
 
 
-@pytest.mark.parametrize(("at_first", "wrong"), [(1, ""), (0, "which wants [0]")])
+@pytest.mark.parametrize(("at_first", "wrong"), [(1, ""), (0, "which requests [0] pods")])
 def test_a_set_wants_as_many_pods_as_when_it_was_looked_at_although_the_table_shows_another(
     at_first: int, wrong: str
 ) -> None:

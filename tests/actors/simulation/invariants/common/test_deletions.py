@@ -49,16 +49,16 @@ def found(sender: str, *commands: Command) -> list[str]:
     [
         ("daemonset-controller", Delete(PODS.id, "default/own"), ""),
         ("daemonset-controller", Delete(PODS.id, "default/other"), "which Job web owns"),
-        ("daemonset-controller", Delete(NODES.id, "n1"), "not its to delete"),
+        ("daemonset-controller", Delete(NODES.id, "n1"), "may not delete"),
         ("daemonset-controller", Create(PODS.id, "default", encode_object(owned_pod("x", "ReplicaSet"))), ""),
         (
             "daemonset-controller",
             Create(PODS.id, "default", encode_object(owned_pod("x"))),
-            "none of ['ReplicaSet'] owns",
+            "that no ['ReplicaSet'] owns",
         ),
         ("daemonset-controller", Create(DEPLOYMENTS.id, "default", encode_object(owned_pod("x"))), ""),
         ("evictor", Delete(PODS.id, "default/other"), ""),
-        ("evictor", Delete(NODES.id, "n1"), "not its to delete"),
+        ("evictor", Delete(NODES.id, "n1"), "may not delete"),
         ("sweeper", Delete(NODES.id, "n1"), ""),
         ("unheard-of", Delete(NODES.id, "n1"), ""),
     ],
@@ -89,7 +89,7 @@ def hits(*deletions: tuple[Delete, str]) -> list[str]:
 def test_deletion_by_name_that_hits_another_object_is_a_violation() -> None:
     assert hits((Delete(PODS.id, "default/p"), "shown")) == []
     (text,) = hits((Delete(PODS.id, "default/p"), "successor"))
-    assert text == "/api/v1/namespaces/default/pods/p is deleted, and was another object when that was decided"
+    assert text == "/api/v1/namespaces/default/pods/p deletes another object than the controller observed"
 
 
 def test_deletions_of_one_name_are_distinguished_by_uid() -> None:

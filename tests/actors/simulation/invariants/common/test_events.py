@@ -38,7 +38,7 @@ def recorded(
 def test_more_equal_events_than_the_recorder_lets_through_are_a_storm(log: FilteringBoundLogger) -> None:
     assert recorded(log, *[EVENT] * MOST_EQUAL) == []
     assert recorded(log, *[EVENT] * (MOST_EQUAL + 1)) == [
-        "c records 26 equal events about Pod default/web-0 within 60 s for no reason: Warning Failed: no"
+        "c records 26 equal events about Pod default/web-0 within 60 s without a cause: Warning Failed: no"
     ]
 
 

@@ -80,7 +80,7 @@ def scene() -> Scene:
 
 def test_a_pod_is_not_evicted_before_its_time(scene: Scene) -> None:
     scene.submit(READ)
-    assert scene.evict() == ["default/web is evicted from n1 after 10.0 s, and tolerates its taints 300 s"]
+    assert scene.evict() == ["default/web is evicted from n1 after 10.0 s, but tolerates its taints for 300 s"]
 
 
 def test_a_taint_that_went_while_the_pod_was_read_is_a_cause(scene: Scene) -> None:
@@ -95,4 +95,4 @@ def test_a_taint_that_went_before_is_none(scene: Scene) -> None:
     scene.show(silent(6, MAINTENANCE))
     scene.show(silent(7))
     scene.submit(READ)
-    assert scene.evict() == ["default/web is evicted from n1 after 10.0 s, and tolerates its taints 300 s"]
+    assert scene.evict() == ["default/web is evicted from n1 after 10.0 s, but tolerates its taints for 300 s"]

@@ -88,7 +88,7 @@ def judged() -> Judged:
     return Judged()
 
 
-NO_RATE = ["a0 is tainted, and the eviction rate of :a is 0"]
+NO_RATE = ["a0 is tainted, but the eviction rate of :a is 0"]
 
 
 @pytest.mark.parametrize(

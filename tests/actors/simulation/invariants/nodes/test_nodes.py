@@ -42,7 +42,7 @@ def test_a_route_stays_whose_range_the_controller_has_to_know(faults: str, secon
     clock.advance_to(seconds)
     deletion = DeleteRoute("kubernetes", encode_route(Route(name="r", node="n1", destination="10.0.0.0/24")))
     invariant.observe(Submitted("manager", system, Submit(ROUTES, 1, "client", 1, (deletion,))), texts.append)
-    assert texts == (["the route to 10.0.0.0/24 is deleted, which n1 holds"] if kept else [])
+    assert texts == (["the route to 10.0.0.0/24 is deleted, but it is a CIDR of n1"] if kept else [])
 
 
 @pytest.mark.parametrize("is_marked", [True, False])
@@ -67,4 +67,4 @@ def test_pod_that_the_collector_set_to_failed_counts_as_terminated_before_its_ta
     deletion = Delete(PODS.id, "default/succeeded", uid=uid_of(objects[1]))
     system: Any = SimpleNamespace(tables={PODS.id: table})
     invariant.observe(Submitted("manager", system, Submit(POD_GC, 1, "client", 1, (deletion,))), texts.append)
-    assert texts == ([] if is_marked else ["default/succeeded is removed from n1, which is not gone"])
+    assert texts == ([] if is_marked else ["default/succeeded is removed from node 'n1', which is not deleted"])

@@ -86,4 +86,6 @@ def test_scale_down_is_checked_by_the_status_of_its_decision(
     response = Response(status=200, body=encode_object(after))
     invariant.observe(Handled("manager", "client", request_for(command), response, ()), texts.append)
     assert len(texts) == objections
-    assert all("shrinks to 3, and of 4 available pods 3 are left; Deployment web needs 4" in text for text in texts)
+    assert all(
+        "is scaled down to 3, which leaves 3 of 4 available pods; Deployment web requires 4" in text for text in texts
+    )

@@ -86,7 +86,7 @@ def test_a_second_pod_on_a_node_is_found() -> None:
     for name, node in (("one", "n1"), ("elsewhere", "n2"), ("two", "n1")):
         scene.ask(name)
         scene.come(name, node=node)
-    assert scene.texts == ["default/two is created on n1, where ['default/one'] run already"]
+    assert scene.texts == ["default/two is created on n1, which already has ['default/one']"]
 
 
 @pytest.mark.parametrize("next_one", ["manager", "manager-2"])

@@ -75,14 +75,14 @@ def test_pods_may_be_created_for_the_set_as_it_was_when_the_sync_began(after_a_r
     scene.write(2, stateful_set(1))
     scene.shown.version = 2
     scene.submit(PODS, pod("db-2", version=8, owner=OWNER))
-    found = [] if after_a_revision else ["Create default/db-2 of db: its ordinals are range(0, 1)"]
+    found = [] if after_a_revision else ["Create default/db-2 of db: the ordinals of the set are range(0, 1)"]
     assert scene.texts == found
 
 
 @pytest.mark.parametrize(
     ("later", "gone", "objection"),
     [
-        (OWNER, False, ["Delete default/db-2 of db: those with ordinals [3] are not gone"]),
+        (OWNER, False, ["Delete default/db-2 of db: pods with the ordinals [3] are not deleted"]),
         (OWNER, True, []),
         (owned_by("uid-of-db-before", kind="StatefulSet", name="db"), False, []),
         (None, False, []),

@@ -39,9 +39,9 @@ def found_by(invariant: Any, *changes: StoreChange) -> list[str]:
     ("statuses", "text"),
     [
         ([uncounted(), uncounted("a"), uncounted(counted=1)], None),
-        ([uncounted("a"), uncounted()], "failed rises by 0, and 1 pods were to be counted"),
-        ([uncounted(), uncounted(counted=1)], "failed rises by 1, and 0 pods were to be counted"),
-        ([uncounted("a"), uncounted(counted=1), uncounted("a", counted=1)], "['a'] are to be counted again"),
+        ([uncounted("a"), uncounted()], "failed rises by 0 instead of 1"),
+        ([uncounted(), uncounted(counted=1)], "failed rises by 1 instead of 0"),
+        ([uncounted("a"), uncounted(counted=1), uncounted("a", counted=1)], "['a'] would be counted again"),
         (
             [job(**INDEXED), job(**INDEXED, status={"succeeded": 2, "completedIndexes": "1"})],
             "2 succeeded, not 1",
@@ -94,4 +94,4 @@ def test_an_end_that_its_job_does_not_know_of_is_found(
         )
         FinishedPodsAreCounted(cluster, client=CLIENT).observe(handled, texts.append)
     is_lost = client == CLIENT and phase != "Running" and phase not in knows
-    assert texts == [f"pod default/a has {phase.lower()}, and Job {KEY} does not know of it"] * (2 if is_lost else 0)
+    assert texts == [f"pod default/a loses its finalizer, but Job {KEY} has not counted it"] * (2 if is_lost else 0)

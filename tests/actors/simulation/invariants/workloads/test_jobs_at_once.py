@@ -75,7 +75,7 @@ def test_a_pod_too_many_is_found_and_one_in_the_place_of_another_is_none() -> No
     scene.come("c")
     assert scene.texts == []
     scene.come("d")
-    assert scene.texts == ["a Job has 3 active pods with default/d, and may have 2"]
+    assert scene.texts == ["a Job has 3 active pods after the creation of default/d, its limit is 2"]
 
 
 @pytest.mark.parametrize("shown", [False, True])

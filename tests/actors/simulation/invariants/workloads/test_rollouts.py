@@ -46,10 +46,10 @@ def test_more_pods_than_are_wanted_are_not_available() -> None:
     ("uid", "wanted", "objection"),
     [
         ("new", 2, ""),
-        ("new", 3, "that makes 6 pods, 5 are allowed"),
+        ("new", 3, "total size 6 exceeds 5"),
         ("new", 0, ""),  # it has none that is available
-        ("old", 2, "that leaves 2 pods available, 3 have to be"),
-        ("unheard of", 2, "that makes 6 pods, 5 are allowed"),
+        ("old", 2, "2 available pods remain instead of 3"),
+        ("unheard of", 2, "total size 6 exceeds 5"),
     ],
 )
 def test_growing_is_bounded_above_and_shrinking_below(uid: str, wanted: int, objection: str) -> None:
@@ -61,8 +61,8 @@ def test_growing_is_bounded_above_and_shrinking_below(uid: str, wanted: int, obj
     ("known", "noted", "objection"),
     [
         ("4", "3", ""),
-        ("3", "3", "that leaves 2 pods available, 3 have to be"),
-        ("", "3", "that leaves 2 pods available, 3 have to be"),
+        ("3", "3", "2 available pods remain instead of 3"),
+        ("", "3", "2 available pods remain instead of 3"),
     ],
     ids=["for another size", "for the same size", "for the first time"],
 )
@@ -76,7 +76,7 @@ def test_a_deployment_that_changes_its_size_keeps_shares_and_not_what_is_availab
 def test_removing_unavailable_pods_is_permitted() -> None:
     view = RolloutView(Bounds(5, 3), {"old": Size(3, 1), "new": Size(2, 1)})
     assert view.objection("old", Size(1, 1)) == ""
-    assert view.objection("old", Size(0, 0)) == "that leaves 1 pods available, 3 have to be"
+    assert view.objection("old", Size(0, 0)) == "1 available pods remain instead of 3"
 
 
 def test_oversized_deployment_may_stay_or_shrink() -> None:
