@@ -70,7 +70,7 @@ class Cluster:
     authorize: Authorize = allow_all
     authenticate: Authenticate = known_to_nobody
     resolver: RuleResolver = EVERYTHING  # returns the rules that roles and bindings grant to a user
-    tokens: AccountTokens | None = None  # issuer of service account tokens; None issues none
+    tokens: AccountTokens | None = None  # issuer of service account tokens; None: no tokens are issued
     settings: ApiSettings
     outside: Outside = unanswered  # returns responses of webhooks, see suspended_requests.py
     # Allowance for long computations, see long_computations.py; None: they are carried out at once.
@@ -110,7 +110,7 @@ class Cluster:
 
 
 class Remarks:
-    """Warnings for the client, and annotations for the request's entry in the audit log."""
+    """Collector of a request's warnings for the client, and of annotations for its entry in the audit log."""
 
     __slots__ = ("annotations", "warnings")
 

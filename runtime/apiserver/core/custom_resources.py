@@ -139,7 +139,7 @@ class CustomResources:
         served = self._served.pop(name, [])
         state.when_durable(self._ending_watches(served))
         self._terminating.pop(name, None)
-        if self._specs.pop(name, None) is not None:  # else another resource has this storage
+        if self._specs.pop(name, None) is not None:  # else the names belong to another resource
             # Objects are left if no version was served, or if they were created during the deletion.
             for key, record in list(state.collection(name).records.items()):
                 state.remove(name, key, decode_object(record.raw))

@@ -45,11 +45,11 @@ PASSED = Availability(True, "Passed", "all checks passed")
 class RemoteApiServices:
     """Reaction (see cluster.py) to changes of APIServices, Services, EndpointSlices and nodes.
 
-    It updates the condition Available of APIServices, and `Registry.elsewhere`.
+    It updates the condition Available of APIServices, and `Registry.elsewhere`. The argument `stand_ins` of the
+    constructor contains definitions that this server serves itself while the pods of an APIService are hollow.
     """
 
     def __init__(self, cluster: Cluster, stand_ins: Iterable[ResourceDefinition] = ()) -> None:
-        # stand_ins: definitions to serve locally while the pods of an APIService are hollow.
         self._cluster = cluster
         self._services: dict[str, Key] = {}  # APIService → key of its Service
         self._built_in = {

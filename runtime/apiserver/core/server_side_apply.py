@@ -98,8 +98,8 @@ def apply(cluster: Cluster, call: RoutedRequest, live: Mapping[str, Any], body: 
     if fields := in_order(recordable(fields)):
         time: str | None = now
         if mine.subresource == SCALE:
-            time = None  # as in field_managers
-        elif live and new == base:
+            time = None  # as upstream, see field_managers.py
+        elif live and new == base:  # An apply that changes nothing must not change the time either.
             time = None if former is None else former.get("time")
         after[mine] = entry_of(mine, fields, definition.api_version, time)
     if mine.name == KUBECTL and annotations_of(new).get(LAST_APPLIED):

@@ -38,7 +38,7 @@ class ApiSettings:
 
 
 def new_registry(settings: ApiSettings) -> Registry:
-    """Return a registry of the resources in the settings."""
+    """Return a registry of the resources that a server with these settings serves."""
     return Registry(with_scheduling_groups(settings.resources))
 
 

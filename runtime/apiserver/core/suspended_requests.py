@@ -64,9 +64,10 @@ class Suspended:
 
 
 class OutsideAccess:
-    """Holder of the current request's `Cluster.outside`, for the conversion of custom objects.
+    """Access of object conversions to the responses of webhooks.
 
-    Objects are converted wherever they are read or written, also by functions that do not receive the Cluster.
+    outside: `Cluster.outside` of the current request. It is set for each request, because objects are converted
+    wherever they are read or written, also in functions that do not receive the Cluster.
     """
 
     __slots__ = ("outside",)

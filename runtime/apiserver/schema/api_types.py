@@ -50,7 +50,7 @@ _TYPE = re.compile(rb'^"([^"]+)":', re.MULTILINE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """Field of an API type. Its value is a single value, a list or a map (`form`), of one `kind` such as "string"."""
+    """Field of an API type. Its value is a single value, a list or a map (`form`) of values of one `kind`."""
 
     name: str  # in JSON
     kind: Kind  # of the value, or of the elements of a list or map

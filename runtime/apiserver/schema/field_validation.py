@@ -56,7 +56,7 @@ class FieldValidator:
             obj = orjson.loads(body)
             check_nesting(obj, body)
         except ValueError:
-            return []  # refused later
+            return []  # rejected later
         type_ = self._types.of_kind(group, version, kind)
         if not isinstance(obj, dict) or (type_ is None and settle is None):
             return []
@@ -90,7 +90,7 @@ class FieldValidator:
             if settle is not None:
                 settle(obj, unknown)
         except UnmarshalTypeError:
-            pass  # refused later
+            pass  # rejected later
         return [*found, *map(_unknown, sorted(unknown))]
 
     def _unknown_and_duplicate(

@@ -16,7 +16,7 @@ from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiType, ApiType
 from kcm.runtime.apiserver.schema.scalars import SCALARS, Check, UnmarshalTypeError, anything, json_type
 
 SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
-# Kinds for which every value of one Python type is valid.
+# Kinds for which each value of a Python type is valid.
 _PLAIN: dict[Kind, type] = {"string": str, "boolean": bool}
 
 
@@ -91,14 +91,14 @@ class TypeChecks:
             removed: list[str] = []
             for field, item in value.items():
                 if type(item) is plain.get(field):
-                    continue  # avoids a call for most fields
+                    continue  # Most fields are strings or booleans, and need no call.
                 item_check = checks.get(field)
                 if item is None or (item_check is None and field not in fields):
                     if item is not None:
                         self.unknown_field_count += 1
                     removed.append(field)
                     continue
-                if item_check is None:
+                if item_check is None:  # Compiled at first use, because a type may contain itself.
                     item_check = checks[field] = self._field(fields[field])
                 try:
                     kept = item_check(item)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-MOST_NESTED = 200  # levels; our JSON encoder's limit is 254
+MOST_NESTED = 200  # levels; orjson cannot encode more than 254
 MOST_WRITTEN = 500_000_000  # limit of the number of fields and list items times the characters of the longest path
 SMALL = 32 * 1024  # bytes of JSON that cannot exceed MOST_WRITTEN
 

@@ -109,7 +109,7 @@ class ProtobufDecoder:
     def _map_entry(self, data: bytes, field: Field) -> tuple[str, Any]:
         entry = dict(_fields(data))
         key, raw = _text(entry.get(1, b"")), entry.get(2, b"")
-        if field.form == "map of lists":  # each list is a message with nothing but items
+        if field.form == "map of lists":  # each list is a message that contains only items
             return key, [self._value(item, field) for _, item in _fields(raw)]
         return key, self._value(raw, field)
 
@@ -158,7 +158,7 @@ class ProtobufDecoder:
         raise AssertionError(f"{type_} has no encoding here")
 
 
-# --- the wire
+# --- wire format
 
 
 def _fields(data: int | bytes) -> Iterator[tuple[int, int | bytes]]:

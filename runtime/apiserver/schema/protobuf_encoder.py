@@ -304,7 +304,7 @@ def _is_only_a_list(inside: list[Field]) -> bool:
     return len(inside) == 1 and inside[0].form == "list"
 
 
-# --- the wire
+# --- wire format
 
 
 @cache

@@ -89,7 +89,7 @@ def _merged_map(original: Mapping[str, Any], patch: Mapping[str, Any], schema: M
         if directive.startswith(_SET_ORDER):
             name, order = directive.removeprefix(_SET_ORDER), patch[directive]
             if patch.get(name) is None and (name in patch or result.get(name) is None):
-                continue  # removed below, or not in the object
+                continue  # The field is removed below, or the object does not have it.
             ordered.add(name)
             rule = schema.field(name)
             result[name] = _merged_in_order(result.get(name), patch.get(name), order, name, rule)

@@ -72,14 +72,15 @@ def _merge_lists(live: list[Any], applied: list[Any], type_: MergeType) -> list[
                 next_shared = shared.pop(0) if shared else None
                 continue
             if live_steps[i] in after and next_shared is not None and next_shared != live_steps[i]:
+                # The applied list has moved this element; it is added when its applied position is reached.
                 i += 1
                 continue
         if i < len(live_steps):
-            if live_steps[i] not in after:
+            if live_steps[i] not in after:  # only in the live list
                 found.append(live[i])
                 i += 1
                 continue
-            if live_steps[i] in merged:
+            if live_steps[i] in merged:  # already added at its applied position
                 i += 1
         if j < len(applied_steps):
             take(applied_steps[j])

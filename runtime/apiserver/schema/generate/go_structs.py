@@ -1,6 +1,6 @@
 """Generate protocols/go_structs.py: Go's structs in pod templates, with their fields in Go's order.
 
-The label pod-template-hash is computed from Go's dump of these structs.
+protocols/go_dump.py prints them as Go does. The label pod-template-hash is a hash of that text.
 
     python -m kcm.runtime.apiserver.schema.generate.go_structs --source kubernetes/staging/src/k8s.io --out FILE
 
@@ -49,7 +49,7 @@ class _Field(NamedTuple):
 
 
 class AmbiguousStructError(ValueError):
-    """Two structs of different packages have the same name in Go's dump, such as "v1.Time"."""
+    """Structs of two packages have the same qualified name in Go, such as "v1.Time"."""
 
 
 def go_structs(texts: Sequence[str], root: str = ROOT) -> str:

@@ -89,7 +89,7 @@ class Sources:
         package, _, struct = name.rpartition(".")
         fields: dict[str, Facts] = facts.get("fields", {})
         if not fields:
-            return  # has its own encoding
+            return  # a type with its own encoding
         for go in self._flat(package, struct):
             if go.pointer and go.json in fields:
                 fields[go.json]["pointer"] = True
@@ -103,7 +103,7 @@ class Sources:
                     case {"list": str(element)} if self._is_only_a_list(proto, package, element):
                         path = [*path, 1]
                     case {"map": {"list": str(element)}} if self._is_only_a_list(proto, package, element):
-                        pass  # the form of all lists in maps
+                        pass  # Every list in a map has its own message.
                     case _:
                         raise MismatchError(f"{name}.{name_in_json}: {found} in generated.proto, {expected} in OpenAPI")
             field["number"] = path[0] if len(path) == 1 else path
