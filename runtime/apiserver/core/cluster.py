@@ -121,7 +121,7 @@ class Remarks:
 
 @dataclass(frozen=True, slots=True)
 class RoutedRequest:
-    """Request for a resource, with its parsed path and its user."""
+    """Request for a resource, with the resource that its path addresses (`route`) and its user."""
 
     route: ResourceRoute
     request: Request

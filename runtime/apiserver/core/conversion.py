@@ -113,7 +113,10 @@ def _convert_by_webhook(
 
 
 def _call(cluster: Cluster, outside_access: OutsideAccess, client: Mapping[str, Any], review: _Review) -> Answer:
-    """Return the response of the webhook to a review. client: a WebhookClientConfig. Raises Unanswered."""
+    """Send a review to the webhook and return its response. Raises Unanswered while the response is not known.
+
+    client: the webhook's WebhookClientConfig.
+    """
     try:
         found = address(cluster, client)
     except NoAddressError as err:

@@ -88,7 +88,7 @@ class Unanswered(Exception):
 
 
 def unanswered(questions: Sequence[Question]) -> list[Answer]:
-    """Raise Unanswered. This is `Cluster.outside` at the first attempt of a request, when no results are known."""
+    """Raise Unanswered for any questions. Used in the first attempt of a request, when no results are known."""
     raise Unanswered(questions)
 
 

@@ -30,7 +30,7 @@ GroupVersion = tuple[str, str]  # group and version
 class Availability(NamedTuple):
     """Content of the condition Available of an APIService.
 
-    is_hollow: whether only the last check, a request to the server, failed, and all ready pods are hollow.
+    is_hollow: whether the API server is unavailable only because its ready pods are hollow.
     """
 
     is_available: bool

@@ -120,7 +120,10 @@ def is_hollow_endpoint(cluster: Cluster, endpoint: Object) -> bool:
 
 
 def _annotated_address(cluster: Cluster, service: Object, endpoint: Object | None) -> str:
-    """Return the annotation WEBHOOK of a Service, or of the pod or node of a hollow endpoint; "" if it is missing."""
+    """Return the value of the annotation WEBHOOK: the address of a program that serves a webhook, or "admit".
+
+    It is read from the Service, or from the pod or node of a hollow endpoint. Returns "" if it is missing.
+    """
     places = [service]
     if endpoint is not None:
         pod = (endpoint.get("targetRef") or {}).get("name") or ""
@@ -131,7 +134,7 @@ def _annotated_address(cluster: Cluster, service: Object, endpoint: Object | Non
 
 
 def _host_and_port(annotated: str) -> tuple[str, int]:
-    """Parse the host and port in an annotation WEBHOOK. Raises NoAddressError if it is malformed."""
+    """Parse the value HOST:PORT of the annotation WEBHOOK. Raises NoAddressError if it is malformed."""
     host, _, port = annotated.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not _HOST.fullmatch(host) or not port.isdecimal() or not 0 < int(port) < 65536:

@@ -24,7 +24,7 @@ MOST_REPORTED = 100  # reported unknown and duplicate fields per body, as upstre
 
 
 class FieldValidator:
-    """Finder of unknown and duplicate fields in request bodies."""
+    """Detector of unknown and duplicate fields in request bodies, by the types of the server's kinds."""
 
     def __init__(self, types: ApiTypes) -> None:
         self._types = types
@@ -169,7 +169,7 @@ def _duplicate(path: str) -> str:
 
 
 def _pairs(body: bytes) -> _Pairs:
-    """Parse a JSON object and keep duplicate keys. Raises ValueError for invalid JSON."""
+    """Parse a JSON object without dropping duplicate keys. Raises ValueError for invalid JSON."""
     try:
         found = json.loads(body, object_pairs_hook=_Pairs)
     except RecursionError:

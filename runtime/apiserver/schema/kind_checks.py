@@ -21,7 +21,7 @@ _PLAIN: dict[Kind, type] = {"string": str, "boolean": bool}
 
 
 class TypeChecks:
-    """Type checks of all kinds. The check of a type is compiled when an object first contains a value of the type.
+    """Type checks of all kinds. A type's check is a function, compiled when an object first contains the type.
 
     unknown_field_count: number of unknown fields that were removed so far.
     """
@@ -59,6 +59,7 @@ class TypeChecks:
     def _kind(self, definition: ResourceDefinition) -> tuple[Check, bool] | None:
         """Return (check, has_spec) for a kind; None if upstream does not define it.
 
+        check: function that checks and normalizes an object of the kind.
         has_spec: whether the kind has a spec. If so, a missing spec is added, as upstream's encoder always writes it.
         """
         place = definition.group, definition.version, definition.kind
@@ -72,7 +73,7 @@ class TypeChecks:
         return self._kinds[place]
 
     def _struct(self, name: str) -> Check:
-        """Return the check of a struct. name: its OpenAPI type, which may contain itself, as JSONSchemaProps does."""
+        """Return the function that checks values of an OpenAPI type. The type may contain itself (JSONSchemaProps)."""
         check = self._structs.get(name)
         if check is None:
             found = self._types.find(name)
@@ -131,7 +132,7 @@ class TypeChecks:
         return check
 
     def _schema_or(self, other: str) -> Check:
-        """Return the check of a value that is a schema or an alternative, such as JSONSchemaPropsOrBool.
+        """Return the function that checks a value that is a schema or an alternative, such as JSONSchemaPropsOrBool.
 
         other: the alternative: "Bool", "Array" (of schemas) or "StringArray". As in Go's decoder, a value of any other
         type is an error for "Bool", and is replaced by null for the lists.
@@ -159,7 +160,7 @@ def _is_plain(field: Field) -> bool:
 
 
 def _or_zero(check: Check, *, is_struct: bool, zero: Any) -> Check:
-    """Return the check of a list element or map value, which replaces null by the zero value of its type."""
+    """Return a function that checks a list element or map value, and replaces null by the zero value of its type."""
 
     def check_element(value: Any) -> Any:
         if value is None:

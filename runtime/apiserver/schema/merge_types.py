@@ -63,7 +63,7 @@ class MergeType:
         """Create a type. The other parameters are described at the class.
 
         fields: functions that return the types of the declared fields, by name; called when a field is first used.
-        element: returns the type of a list's elements or of a map's values; None: DEDUCED.
+        element: returns the type of a list's elements or of a map's values; None: the type is deduced from a value.
         zero: returns the zero value.
         """
         self._field_types, self._element_type = fields or {}, element
@@ -112,7 +112,7 @@ ATOMIC: Final = MergeType(atomic=True)
 
 @cache
 def built_in(name: str) -> MergeType:
-    """Return the merge type of a built-in type, such as io.k8s.api.core.v1.Pod; DEDUCED if it is unknown."""
+    """Return the merge type of a built-in type, such as io.k8s.api.core.v1.Pod; DEDUCED if the type is unknown."""
     found = built_in_types().find(name)
     if found is None or found.schema is not None:
         return DEDUCED

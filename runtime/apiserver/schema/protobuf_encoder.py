@@ -300,7 +300,10 @@ def watch_event(type_: str, body: bytes) -> bytes:
 
 
 def _is_only_a_list(inside: list[Field]) -> bool:
-    """Report whether a nested message represents a list instead of an inlined struct. inside: its fields."""
+    """Report whether a message only wraps a list (a named list type in Go), and is not an inlined struct.
+
+    inside: fields of the message.
+    """
     return len(inside) == 1 and inside[0].form == "list"
 
 

@@ -109,7 +109,10 @@ class Sources:
             field["number"] = path[0] if len(path) == 1 else path
 
     def _is_only_a_list(self, proto: ProtoField, package: str, element: str) -> bool:
-        """Report whether the field's message consists of one field, number 1, which is a list of element."""
+        """Report whether the message of a field only wraps a list (a named list type in Go).
+
+        element: type of the list's elements; the list is field 1 of the message.
+        """
         package, _, message = _full_type(proto, package).rpartition(".")
         return [field[:2] + field[3:] for field in self._message(package, message)] == [("repeated", _WIRE[element], 1)]
 
@@ -145,7 +148,7 @@ class Sources:
         return self._messages[package].get(name, [])
 
     def _struct(self, package: str, name: str) -> list[GoField]:
-        """Return the fields of a struct. name: with its package if that differs from `package`."""
+        """Return the fields of a Go struct. name: includes the package if it is not `package`."""
         elsewhere, _, name = name.rpartition(".")
         package = elsewhere or package
         if package not in self._go:
