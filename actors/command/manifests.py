@@ -52,7 +52,7 @@ def read_manifests(path: Path) -> list[Manifest]:
 
 def check_manifests(manifests: Iterable[Manifest]) -> None:
     """Check before the server starts that it can accept the objects, whatever it stores. Raises ManifestError."""
-    from kcm.runtime.apiserver.process.foresight import refusal
+    from kcm.runtime.apiserver.process.object_validation import refusal
 
     for manifest in manifests:
         why = refusal(manifest.obj)

@@ -48,20 +48,20 @@ def read_configuration(path: Path) -> AdmissionSettings:
         where = f"{path}: plugins[{number}]"
         fields = _map(plugin, where)
         _check_fields(fields, {"name", "path", "configuration"}, where)
-        name, its_own = fields.get("name") or "", fields.get("configuration")
+        name, configuration = fields.get("name") or "", fields.get("configuration")
         if name in seen:
             raise ConfigurationError(f"{where}: duplicate admission plugin {name!r}")
         if name not in KNOWN:
             raise ConfigurationError(f"{where}: unknown admission plugin {name!r}")
         seen.add(name)
-        if its_own is None and fields.get("path"):
+        if configuration is None and fields.get("path"):
             where = str(path.parent / _text(fields["path"], where))
-            its_own = _read(Path(where))
+            configuration = _read(Path(where))
         if name == RESOURCE_QUOTA:
-            settings = settings._replace(limited=tuple(_limited(its_own, where)))
+            settings = settings._replace(limited=tuple(_limited(configuration, where)))
         elif name == POD_SECURITY:
-            settings = settings._replace(pod_security=_pod_security(its_own, where))
-        elif its_own is not None:
+            settings = settings._replace(pod_security=_pod_security(configuration, where))
+        elif configuration is not None:
             raise ConfigurationError(f"{where}: the admission plugin {name!r} cannot be configured")
     return settings
 

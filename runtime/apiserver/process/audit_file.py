@@ -28,13 +28,13 @@ class AuditFile:
         max_backups: number of rotated files to keep; 0 for no limit
         """
         self._path, self._now = path, now
-        self._most, self._age, self._backups = (max_size or 100) * MEGABYTE, max_age, max_backups
+        self._max_size, self._max_age, self._max_backups = (max_size or 100) * MEGABYTE, max_age, max_backups
         self._file = self._open()
 
     def write(self, line: bytes) -> None:
         """Append a line. Rotates the file first if it would exceed the maximum size. Raises OSError."""
-        if self._size + len(line) > self._most and self._size:
-            self._put_aside()
+        if self._size + len(line) > self._max_size and self._size:
+            self._rotate()
         os.write(self._file, line)
         self._size += len(line)
 
@@ -47,16 +47,16 @@ class AuditFile:
         self._size = os.fstat(file).st_size
         return file
 
-    def _put_aside(self) -> None:
+    def _rotate(self) -> None:
         os.close(self._file)
         at = datetime.fromtimestamp(self._now(), UTC)
-        stamp = at.strftime("%Y-%m-%dT%H-%M-%S.") + f"{at.microsecond // 1000:03d}"
-        self._path.rename(self._path.with_name(f"{self._path.stem}-{stamp}{self._path.suffix}"))
+        timestamp = at.strftime("%Y-%m-%dT%H-%M-%S.") + f"{at.microsecond // 1000:03d}"
+        self._path.rename(self._path.with_name(f"{self._path.stem}-{timestamp}{self._path.suffix}"))
         self._file = self._open()
-        aside = sorted(self._path.parent.glob(f"{self._path.stem}-*{self._path.suffix}"))
-        limit = at - timedelta(days=self._age)
+        backups = sorted(self._path.parent.glob(f"{self._path.stem}-*{self._path.suffix}"))
+        limit = at - timedelta(days=self._max_age)
         oldest = f"{self._path.stem}-{limit.strftime('%Y-%m-%dT%H-%M-%S')}"
-        keep = aside[-self._backups :] if self._backups else aside
-        for rotated in aside:
-            if rotated not in keep or (self._age and rotated.name < oldest):
+        keep = backups[-self._max_backups :] if self._max_backups else backups
+        for rotated in backups:
+            if rotated not in keep or (self._max_age and rotated.name < oldest):
                 rotated.unlink(missing_ok=True)

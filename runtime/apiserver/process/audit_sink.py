@@ -42,16 +42,16 @@ def audit_log(settings: ServerSettings, *, clock: SystemClock, log: FilteringBou
         )
     except OSError as err:
         raise CannotServeError(f"--audit-log-path: {settings.audit_log_path}: {err.strerror or err}") from err
-    missing = False
+    is_failing = False
 
     def write(line: bytes) -> None:
-        nonlocal missing
+        nonlocal is_failing
         try:
             file.write(line)
-            missing = False
+            is_failing = False
         except OSError as err:
-            if not missing:  # log only the first of consecutive failures
+            if not is_failing:  # log only the first of consecutive failures
                 log.error("audit log cannot be written", path=settings.audit_log_path, error=str(err))
-            missing = True
+            is_failing = True
 
     return AuditLog(policy, write=write, now=clock.now, number=RandomUids())

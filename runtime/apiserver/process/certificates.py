@@ -66,12 +66,12 @@ def ensure_certificates(directory: Path, *, now: float) -> Certificates:
         authority=_pair(directory, "ca"), serving=_pair(directory, "server"), admin=_pair(directory, "admin")
     )
     authority = _load(found.authority)
-    if authority is None or not _is_good(authority, issuer=authority.certificate, at=at):
+    if authority is None or not _is_valid(authority, issuer=authority.certificate, at=at):
         authority = _make_authority(at)
         _save(authority, found.authority)
     for pair, make in ((found.serving, _make_serving), (found.admin, _make_admin)):
-        held = _load(pair)
-        if held is None or not _is_good(held, issuer=authority.certificate, at=at):
+        identity = _load(pair)
+        if identity is None or not _is_valid(identity, issuer=authority.certificate, at=at):
             _save(make(authority, at), pair)
     return found
 
@@ -114,7 +114,7 @@ def _save(identity: _Identity, pair: KeyPair) -> None:
     write_private(pair.certificate, identity.certificate.public_bytes(serialization.Encoding.PEM))
 
 
-def _is_good(identity: _Identity, *, issuer: x509.Certificate, at: datetime) -> bool:
+def _is_valid(identity: _Identity, *, issuer: x509.Certificate, at: datetime) -> bool:
     certificate = identity.certificate
     if not certificate.not_valid_before_utc <= at < certificate.not_valid_after_utc - RENEW_BEFORE:
         return False

@@ -22,10 +22,10 @@ from kcm.runtime.scheduling.clock import SystemClock
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-SAID_EVERY = 60.0  # minimum seconds between two log lines about a full disk
+LOG_INTERVAL = 60.0  # minimum seconds between two log lines about a full disk
 
 
-class Room:
+class FullDiskHandler:
     """Handler of commits that fail because the disk is full or an object is too large.
 
     Before the server serves, such a failure ends the process.
@@ -33,33 +33,36 @@ class Room:
 
     def __init__(self, ending: asyncio.Future[None], *, clock: SystemClock, log: FilteringBoundLogger) -> None:
         self._ending, self._clock, self._log = ending, clock, log
-        self._said = -math.inf
-        self.serving: ApiHttp | None = None
+        self._logged_at = -math.inf
+        self.http: ApiHttp | None = None
 
-    def missing(self, error: Exception) -> None:
+    def commit_refused(self, error: Exception) -> None:
         """Undo the changes that could not be committed, and fail the requests that wait for them.
 
         error: why the commit failed
         """
-        if self.serving is not None and is_too_large(error):
+        if self.http is not None and is_too_large(error):
             self._log.error("object is too large for the store, rejecting the write", error=str(error))
-            self.serving.take_back(TooLargeError())
+            self.http.take_back(TooLargeError())
             return
-        if self.serving is None:
+        if self.http is None:
             end(self._ending, CannotGoOnError(str(error)))
             return
-        if self._clock.monotonic() >= self._said + SAID_EVERY:
-            self._said = self._clock.monotonic()
+        if self._clock.monotonic() >= self._logged_at + LOG_INTERVAL:
+            self._logged_at = self._clock.monotonic()
             self._log.error("disk of the store is full, rejecting writes", error=str(error))
-        self.serving.take_back(status_errors.store_full())
+        self.http.take_back(status_errors.store_full())
 
 
 def open_store(
-    settings: ServerSettings, room: Room, ending: asyncio.Future[None], lost: asyncio.Future[StoreLostError]
+    settings: ServerSettings,
+    full_disk: FullDiskHandler,
+    ending: asyncio.Future[None],
+    lost: asyncio.Future[StoreLostError],
 ) -> SqliteStore:
     """Open the database of the directory. Raises StoreUnusableError.
 
-    room: handles commits that are refused because the disk is full or an object is too large
+    full_disk: handles commits that are refused because the disk is full or an object is too large
     ending: set to an exception if a commit fails for another reason, which ends the process: later commits would not be
       durable either
     lost: set if the database file was deleted or replaced
@@ -74,7 +77,7 @@ def open_store(
 
     def failed(err: Exception) -> None:
         if isinstance(err, StoreLostError):
-            loop.call_soon_threadsafe(settle, lost, err)
+            loop.call_soon_threadsafe(set_lost, lost, err)
         else:
             loop.call_soon_threadsafe(end, ending, CannotGoOnError(f"{path}: {err}"))
 
@@ -82,7 +85,7 @@ def open_store(
         path,
         post=post,
         soon=soon,
-        refused=room.missing,
+        refused=full_disk.commit_refused,
         failed=failed,
         synced=settings.durability == FULL,
     )
@@ -108,6 +111,6 @@ def end(ending: asyncio.Future[None], error: Exception | None) -> None:
         ending.set_exception(error)
 
 
-def settle(lost: asyncio.Future[StoreLostError], error: StoreLostError) -> None:
+def set_lost(lost: asyncio.Future[StoreLostError], error: StoreLostError) -> None:
     if not lost.done():
         lost.set_result(error)

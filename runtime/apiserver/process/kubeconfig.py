@@ -15,7 +15,7 @@ from kcm.runtime.apiserver.process.launch import CONTEXT
 from kcm.runtime.process.files import write_private
 
 
-def admin_token(path: Path) -> str:
+def ensure_token(path: Path) -> str:
     """Return the token in a file, which is created with a random token if it is missing. Raises OSError."""
     try:
         token = path.read_text(encoding="ascii").strip()
@@ -45,9 +45,9 @@ def update_kubeconfig(path: Path, *, url: str, authority: bytes, token: str) -> 
     before = _read(path)
     config: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", **copy.deepcopy(before)}
     ca = base64.b64encode(authority).decode()
-    _named(config, "clusters", "cluster").update({"server": url, "certificate-authority-data": ca})
-    _named(config, "users", "user").update({"token": token})
-    _named(config, "contexts", "context").update({"cluster": CONTEXT, "user": CONTEXT})
+    _entry(config, "clusters", "cluster").update({"server": url, "certificate-authority-data": ca})
+    _entry(config, "users", "user").update({"token": token})
+    _entry(config, "contexts", "context").update({"cluster": CONTEXT, "user": CONTEXT})
     names = [entry.get("name") for entry in config["contexts"]]
     if config.get("current-context") not in names:
         config["current-context"] = CONTEXT
@@ -58,7 +58,7 @@ def update_kubeconfig(path: Path, *, url: str, authority: bytes, token: str) -> 
 def last_port(path: Path) -> int:
     """Return the server's port in the cluster "kcm" of a kubeconfig; 0 if it is missing or unreadable."""
     try:
-        text = _named(_read(path), "clusters", "cluster").get("server")
+        text = _entry(_read(path), "clusters", "cluster").get("server")
         return urlsplit(text).port or 0 if isinstance(text, str) else 0
     except (KubeconfigUnreadableError, OSError, ValueError):
         return 0
@@ -86,18 +86,18 @@ def _read(path: Path) -> dict[str, Any]:
     return config
 
 
-def _named(config: dict[str, Any], field: str, inside: str) -> dict[str, Any]:
+def _entry(config: dict[str, Any], field: str, content: str) -> dict[str, Any]:
     """Return the mutable content of the entry "kcm" in a list of a kubeconfig, which is added if it is missing.
 
     field: name of the list: clusters, users or contexts
-    inside: field of the entry: cluster, user or context
+    content: field of the entry: cluster, user or context
     """
     entries = config[field] = config.get(field) or []
     entry = next((entry for entry in entries if entry.get("name") == CONTEXT), None)
     if entry is None:
         entry = {"name": CONTEXT}
         entries.append(entry)
-    if not isinstance(entry.get(inside), dict):
-        entry[inside] = {}
-    found: dict[str, Any] = entry[inside]
+    if not isinstance(entry.get(content), dict):
+        entry[content] = {}
+    found: dict[str, Any] = entry[content]
     return found

@@ -63,13 +63,13 @@ def launch(settings: ServerSettings, *, ready_within: float = READY_WITHIN) -> E
     """
     arguments = replace(settings, until_stdin_closes=True).arguments()
     child = start_module(MODULE, [*arguments], read=True)
-    words = _first_line(child, ready_within)
-    if "url" in words:
-        kubeconfig = Path(words["kubeconfig"])
+    fields = _first_line(child, ready_within)
+    if "url" in fields:
+        kubeconfig = Path(fields["kubeconfig"])
         store = None if settings.in_memory else identity(kubeconfig.parent / STORE)
-        return EmbeddedServer(url=words["url"], kubeconfig=kubeconfig, child=child, store=store)
+        return EmbeddedServer(url=fields["url"], kubeconfig=kubeconfig, child=child, store=store)
     child.kill()
-    raise LaunchError(f"the embedded API server did not start: {words['error']}")
+    raise LaunchError(f"the embedded API server did not start: {fields['error']}")
 
 
 def _first_line(child: ChildProcess, within: float) -> dict[str, str]:
@@ -82,7 +82,7 @@ def _first_line(child: ChildProcess, within: float) -> dict[str, str]:
         return {"error": f"not ready after {within:g} s"}
     line = child.words.readline()
     try:
-        words = json.loads(line)
+        fields = json.loads(line)
     except ValueError:
         return {"error": f"exit code {child.wait()}" if not line else f"unexpected output: {line!r}"}
-    return {str(key): str(value) for key, value in words.items()}
+    return {str(key): str(value) for key, value in fields.items()}

@@ -23,7 +23,7 @@ LOOPBACK = "127.0.0.1"
 RENEW_EVERY = 3600.0  # seconds between two checks of the certificates
 # Bounds of the number of open connections, which depends on the limit of file descriptors. Each watch has its own.
 MOST_CONNECTIONS, FEWEST_CONNECTIONS = 2048, 16
-KEPT_BACK = 128  # file descriptors for the store, logs and other files
+RESERVED_DESCRIPTORS = 128  # file descriptors for the store, logs and other files
 
 
 def tls_context(certificates: Certificates, client_ca_file: str = "") -> ssl.SSLContext:
@@ -67,24 +67,24 @@ async def renew(tls: ssl.SSLContext, directory: Path, now: Callable[[], float], 
             log.warning("certificate renewal failed", directory=str(directory), error=str(err))
 
 
-def bounds_of(descriptors: int) -> ConnectionLimits:
+def connection_limits(descriptors: int) -> ConnectionLimits:
     """Return the limits of open connections.
 
-    descriptors: maximum number of open files of the process, of which KEPT_BACK are not used for connections
+    descriptors: maximum number of open files of the process, some of which are reserved
     """
-    most = max(FEWEST_CONNECTIONS, min(MOST_CONNECTIONS, descriptors - KEPT_BACK))
+    most = max(FEWEST_CONNECTIONS, min(MOST_CONNECTIONS, descriptors - RESERVED_DESCRIPTORS))
     return ConnectionLimits(most=most, idle_known=KEEP_ALIVE)
 
 
-def listen(port: int, *, rather: int) -> socket.socket:
+def listen(port: int, *, preferred: int) -> socket.socket:
     """Return a socket that listens on loopback. Raises CannotServeError.
 
     port: port to listen on; 0 for any free port
-    rather: port to prefer if `port` is 0; 0 for none
+    preferred: port to prefer if `port` is 0; 0 for none
     """
-    if rather and not port:
+    if preferred and not port:
         with contextlib.suppress(OSError):
-            return socket.create_server((LOOPBACK, rather), backlog=BACKLOG)
+            return socket.create_server((LOOPBACK, preferred), backlog=BACKLOG)
     try:
         return socket.create_server((LOOPBACK, port), backlog=BACKLOG)
     except OSError as err:

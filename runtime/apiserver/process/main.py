@@ -38,15 +38,15 @@ from kcm.runtime.apiserver.process.certificates import (
     ensure_account_key,
     ensure_certificates,
 )
-from kcm.runtime.apiserver.process.disk_store import Room, end, open_store, settle, snapshot
+from kcm.runtime.apiserver.process.disk_store import FullDiskHandler, end, open_store, set_lost, snapshot
 from kcm.runtime.apiserver.process.failures import CannotGoOnError, CannotServeError
 from kcm.runtime.apiserver.process.kubeconfig import (
     KubeconfigUnreadableError,
-    admin_token,
+    ensure_token,
     last_port,
     update_kubeconfig,
 )
-from kcm.runtime.apiserver.process.listener import LOOPBACK, bounds_of, listen, renew, tls_context
+from kcm.runtime.apiserver.process.listener import LOOPBACK, connection_limits, listen, renew, tls_context
 from kcm.runtime.apiserver.process.settings import ServerSettings, parse_settings
 from kcm.runtime.apiserver.process.system_users import node_key, system_users, write_system_kubeconfigs
 from kcm.runtime.apiserver.registry.users import User
@@ -146,20 +146,20 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
     certificates_in = directory / CERTIFICATES
     certificates_in.mkdir(mode=0o700, exist_ok=True)
     certificates = ensure_certificates(certificates_in, now=clock.now())
-    token = admin_token(directory / "token")
+    token = ensure_token(directory / "token")
     ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     _end_on_signals(ending, until_stdin_closes=settings.until_stdin_closes)
     lost: asyncio.Future[StoreLostError] = asyncio.get_running_loop().create_future()
-    for left in directory.glob("snapshot-*"):
-        left.unlink()
-    room = Room(ending, clock=clock, log=log)
-    store = MemoryStore() if settings.in_memory else open_store(settings, room, ending, lost)
+    for leftover in directory.glob("snapshot-*"):
+        leftover.unlink()
+    full_disk = FullDiskHandler(ending, clock=clock, log=log)
+    store = MemoryStore() if settings.in_memory else open_store(settings, full_disk, ending, lost)
     try:
         users = {token: User(ADMIN, groups=(ADMIN_GROUP,)), **system_users(directory)}
-        api = _api(settings, settings_of_api, store, users, clock=clock, log=log)
+        api = _new_api_server(settings, settings_of_api, store, users, clock=clock, log=log)
         take_snapshot = partial(snapshot, store, directory) if isinstance(store, SqliteStore) else None
         audit = audit_log(settings, clock=clock, log=log)
-        front = _front(
+        http = _http_handler(
             api,
             clock=clock,
             log=log,
@@ -167,12 +167,12 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
             audit=audit,
             anonymous=settings.allows_anonymous,
         )
-        connections = BoundedConnections(bounds_of(raise_limit()), log=log)
-        server, tls = front.server(connections), tls_context(certificates, settings.client_ca_file)
+        connections = BoundedConnections(connection_limits(raise_limit()), log=log)
+        server, tls = http.server(connections), tls_context(certificates, settings.client_ca_file)
         renewing = asyncio.create_task(renew(tls, certificates_in, clock.now, log))
         try:
             kubeconfig = directory / "kubeconfig"
-            listening = listen(settings.port, rather=last_port(kubeconfig))
+            listening = listen(settings.port, preferred=last_port(kubeconfig))
             port = int(listening.getsockname()[1])
             connections.accept(listening, partial(HttpConnection, server), tls=tls)
             url = f"https://{LOOPBACK}:{port}"
@@ -182,34 +182,34 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
             write_system_kubeconfigs(directory, url=url, authority=authority)
             _update_kubeconfig(kubeconfig, url=url, authority=authority, token=token, log=log)
             collect_rarely()
-            await _durable(api, ending, lost)
+            await _wait_until_durable(api, ending, lost)
             if ending.done() and ending.exception() is not None:
                 raise CannotServeError(str(ending.exception()))
-            room.serving = front
+            full_disk.http = http
             announce(url, kubeconfig.resolve())
             log.info("serving", url=url, directory=str(directory), revision=api.revision)
             await _tick_until(ending, lost, api, store, clock.now, log)
             if lost.done():
                 log.error("refusing all requests, the store is lost", error=str(lost.result()))
-                front.fail(status_errors.unavailable(f"the store is lost: {lost.result()}"))
+                http.fail(status_errors.unavailable(f"the store is lost: {lost.result()}"))
                 await ending
         except CannotGoOnError as err:
             log.error("stopping, the store cannot be written", error=str(err))
-            front.fail(status_errors.internal(f"the store cannot be written: {err}"))
+            http.fail(status_errors.internal(f"the store cannot be written: {err}"))
             return 1
         finally:
             renewing.cancel()
-            front.end_watches()
+            http.end_watches()
             await connections.stop_accepting()
             await server.end(DRAIN)
-            await front.close()
+            await http.close()
     finally:
         store.close()
     log.info("stopped")
     return 0
 
 
-def _api(
+def _new_api_server(
     settings: ServerSettings,
     api_settings: ApiSettings,
     store: Store,
@@ -242,7 +242,7 @@ def _legacy_tokens(key_file: str, log: FilteringBoundLogger) -> LegacyTokens | N
         return None
 
 
-async def _durable(api: ApiServer, *or_else: asyncio.Future[Any]) -> None:
+async def _wait_until_durable(api: ApiServer, *or_else: asyncio.Future[Any]) -> None:
     """Wait until the initial objects are durable, or until one of the futures is done."""
     durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     api.when_durable(partial(durable.set_result, None))
@@ -253,7 +253,7 @@ def _log_failure(log: FilteringBoundLogger, _loop: asyncio.AbstractEventLoop, co
     log.error(context["message"], exc_info=context.get("exception"))
 
 
-def _front(
+def _http_handler(
     api: ApiServer,
     *,
     clock: SystemClock,
@@ -318,7 +318,7 @@ async def _tick_until(
         await asyncio.wait(either, timeout=TICK, return_when=asyncio.FIRST_COMPLETED)
         error = store.lost() if isinstance(store, SqliteStore) else None  # without writes, no commit would detect it
         if error is not None:
-            settle(lost, error)
+            set_lost(lost, error)
         if lost.done():
             return
         try:

@@ -54,7 +54,7 @@ def save(directory: Path, file: Path, connect: Callable[[], Send]) -> None:
                 with contextlib.closing(sqlite3.connect(directory / STORE, isolation_level=None)) as connection:
                     copy_store(connection, made)
         except DirectoryInUseError:
-            made = directory / _made_by_server(connect())
+            made = directory / _request_snapshot(connect())
         _move(made, file)
     except sqlite3.Error as err:
         raise SnapshotError(f"{directory / STORE}: {err}") from err
@@ -62,17 +62,17 @@ def save(directory: Path, file: Path, connect: Callable[[], Send]) -> None:
         raise SnapshotError(f"cannot write {file}: {err.strerror or err}") from err
 
 
-def _made_by_server(send: Send) -> str:
+def _request_snapshot(send: Send) -> str:
     """Request a snapshot from the running server, and return the name of the file in its directory.
 
     Raises SnapshotError.
     """
     response = send(Request(method="POST", path=SNAPSHOT))
     try:
-        words = orjson.loads(response.body)
+        fields = orjson.loads(response.body)
         if response.status == 200:
-            return Path(str(words["snapshot"])).name
-        why = words["message"]
+            return Path(str(fields["snapshot"])).name
+        why = fields["message"]
     except (ValueError, KeyError, TypeError):
         why = response.error or f"status {response.status}"
     raise SnapshotError(f"the server did not write a snapshot: {why}")
@@ -83,22 +83,22 @@ def _move(made: Path, file: Path) -> None:
 
     Raises SnapshotError if the destination exists, and OSError.
     """
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         try:
-            os.link(made, beside)
+            os.link(made, temporary)
         except OSError:  # on another file system, or on one without hard links
-            descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as to, made.open("rb") as source:
                 shutil.copyfileobj(source, to, 1 << 20)
-        with beside.open("rb+") as written:
+        with temporary.open("rb+") as written:
             os.fsync(written.fileno())
         if os.path.lexists(file):
             raise SnapshotError(f"{file} exists already")
-        beside.rename(file)
+        temporary.rename(file)
         sync_directory(file.absolute().parent)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         made.unlink(missing_ok=True)
 
 
@@ -118,18 +118,18 @@ def restore(file: Path, directory: Path) -> int:
 
 
 def _restore(file: Path, directory: Path) -> int:
-    beside = directory / "restored"
+    temporary = directory / "restored"
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "wb") as to, file.open("rb") as source:
             shutil.copyfileobj(source, to, 1 << 20)
-        revision = skip_revisions(beside, form=FORMAT)
-        beside.rename(directory / STORE)
+        revision = skip_revisions(temporary, form=FORMAT)
+        temporary.rename(directory / STORE)
         sync_directory(directory)
     except StoreUnusableError as err:
         raise SnapshotError(f"{file} is not a valid snapshot: {err}") from err
     except OSError as err:
         raise SnapshotError(f"cannot restore {file}: {err.strerror or err}") from err
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     return revision

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from kcm.runtime.apiserver.process.kubeconfig import admin_token, update_kubeconfig
+from kcm.runtime.apiserver.process.kubeconfig import ensure_token, update_kubeconfig
 from kcm.runtime.apiserver.process.launch import HOLLOW_NODES, KUBECONFIGS, MANAGER, NODE_KEY, SCHEDULER
 from kcm.runtime.apiserver.registry.users import User
 
@@ -15,21 +15,21 @@ _USERS = {name: User(f"system:{name}") for name in (MANAGER, SCHEDULER, HOLLOW_N
 
 def system_users(directory: Path) -> Mapping[str, User]:
     """Return the users of the control plane by token. Missing tokens are created. Raises OSError."""
-    held = directory / TOKENS
-    held.mkdir(mode=0o700, exist_ok=True)
-    return {admin_token(held / name): user for name, user in _USERS.items()}
+    folder = directory / TOKENS
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return {ensure_token(folder / name): user for name, user in _USERS.items()}
 
 
 def node_key(directory: Path) -> bytes:
     """Return the key from which the tokens of nodes are derived. A missing key is created. Raises OSError."""
-    return admin_token(directory / NODE_KEY).encode()
+    return ensure_token(directory / NODE_KEY).encode()
 
 
 def write_system_kubeconfigs(directory: Path, *, url: str, authority: bytes) -> None:
     """Write a kubeconfig for each user of the control plane. authority: PEM of the server's CA. Raises OSError."""
-    held = directory / KUBECONFIGS
-    held.mkdir(mode=0o700, exist_ok=True)
+    folder = directory / KUBECONFIGS
+    folder.mkdir(mode=0o700, exist_ok=True)
     for name in _USERS:
-        path = held / name
+        path = folder / name
         path.unlink(missing_ok=True)  # unlike the administrator's, it contains nothing that a user has added
-        update_kubeconfig(path, url=url, authority=authority, token=admin_token(directory / TOKENS / name))
+        update_kubeconfig(path, url=url, authority=authority, token=ensure_token(directory / TOKENS / name))

@@ -10,7 +10,7 @@ import pytest
 
 from kcm.runtime.apiserver.process.certificates import ensure_certificates
 from kcm.runtime.apiserver.process.failures import CannotServeError
-from kcm.runtime.apiserver.process.listener import bounds_of, listen, serve_with, tls_context
+from kcm.runtime.apiserver.process.listener import connection_limits, listen, serve_with, tls_context
 from kcm.runtime.x509.certificates import LEAF_LIFE, RENEW_BEFORE
 from tests.support.certificates import client_context, handshake
 
@@ -28,15 +28,15 @@ def test_renewed_certificate_is_used_for_new_connections(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("descriptors, most", [(65_536, 2048), (1024, 896), (256, 128), (100, 16)])
 def test_some_descriptors_are_reserved(descriptors: int, most: int) -> None:
-    assert bounds_of(descriptors).most == most
+    assert connection_limits(descriptors).most == most
 
 
 def test_previous_port_is_used_if_free() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with listen(0, rather=port) as other:
+        with listen(0, preferred=port) as other:
             assert other.getsockname()[1] != port
         with pytest.raises(CannotServeError, match=r"Address already in use \(--embedded-port=0 takes a free one\)"):
-            listen(port, rather=0)
-    with listen(0, rather=port) as again:
+            listen(port, preferred=0)
+    with listen(0, preferred=port) as again:
         assert again.getsockname()[1] == port

@@ -20,10 +20,10 @@ def refusal(obj: Object) -> str:
     obj: an object with apiVersion, kind and metadata
     """
     api_version, kind = obj["apiVersion"], obj["kind"]
-    there = [definition for definition in BUILT_IN if definition.api_version == api_version]
-    if not there:
+    served = [definition for definition in BUILT_IN if definition.api_version == api_version]
+    if not served:
         return ""
-    definition = next((definition for definition in there if definition.kind == kind), None)
+    definition = next((definition for definition in served if definition.kind == kind), None)
     if definition is None:
         return f'no matches for kind "{kind}" in version "{api_version}"'
     try:
