@@ -22,11 +22,11 @@ from kcm.actors.engine.controller import (
 )
 from kcm.actors.engine.discovery import Discovery
 from kcm.actors.engine.dispatcher import Dispatcher, DispatchLimits, saturation
-from kcm.actors.engine.elector import Election, Elector
+from kcm.actors.engine.elector import Election, Elector, Ownership
 from kcm.actors.engine.event_recorder import EventRecorder
 from kcm.actors.engine.informer import Informer, InformerLimits, Outage
 from kcm.actors.engine.manager import ControllerManager
-from kcm.actors.engine.manager.plan import ControllerPlan, DiscoveredInformer, ManagerPlan, Steering
+from kcm.actors.engine.manager.plan import ControllerPlan, DiscoveredInformer, ManagerPlan, MigrationPlan, Steering
 from kcm.actors.engine.server_warnings import ServerWarnings
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.actor_names import (
@@ -34,6 +34,7 @@ from kcm.actors.reconciliation.actor_names import (
     DISPATCHER,
     ELECTOR,
     MANAGER,
+    MIGRATION_ELECTOR,
     RECORDER,
     controller_name,
     informer_name,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 OWN_MODULES = "kcm.actors."
+COMPONENT = "kube-controller-manager"  # of this program in the file of leader migration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,8 +129,10 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
         _dispatcher(assembly, specs, chosen),
         _recorder(seed=seeds.getrandbits(32)),
     ]
+    migration: MigrationPlan | None = None
     if assembly.election is not None:
         infrastructure.append(_elector(assembly, assembly.election, seed=seeds.getrandbits(32)))
+        migration = _migration_plan(assembly, assembly.election, specs)
     generic = assembly.options.generic
     return ManagerPlan(
         infrastructure=tuple(infrastructure),
@@ -137,6 +141,7 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
         enabled=tuple(name for name in controllers if name in chosen),
         discovery=_DiscoveryPlan(assembly, seed=seeds.getrandbits(32)),
         leader_elect=assembly.election is not None,
+        migration=migration,
         stand_by_on_loss=assembly.election is not None and assembly.election.stand_by,
         start_interval=generic.controller_start_interval,
         hung_after=generic.actor_hang_timeout,
@@ -232,6 +237,11 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
         burst=client.burst or 10,
         needs_lease=election is not None,
         lease_timeout=election.request_timeout if election is not None else 0.0,
+        electors={
+            controller_name(spec.name): MIGRATION_ELECTOR
+            for spec in specs
+            if ownership(assembly, spec) is Ownership.MIGRATED
+        },
     )
     now, terms = assembly.clock.monotonic(), Terms()
     own = _own_limits(specs, assembly.options)
@@ -287,7 +297,29 @@ def _recorder(*, seed: int) -> ActorSpec:
     return ActorSpec(name=RECORDER, build=lambda context: EventRecorder(context, seed=seed), never_blocks=True)
 
 
-def _elector(assembly: Assembly, election: Election, *, seed: int) -> ActorSpec:
+def _migration_plan(assembly: Assembly, election: Election, specs: Iterable[ControllerSpec]) -> MigrationPlan | None:
+    """Return the plan of leader migration, or None without it, or without a controller that it could begin after."""
+    after = next((spec.name for spec in specs if spec.by_its_flags_alone), None)
+    if election.migration is None or after is None:
+        return None
+    second = replace(election, name=election.migration.lease, migration=None)
+    elector = _elector(assembly, second, name=MIGRATION_ELECTOR, seed=random.Random(assembly.seed).getrandbits(32))
+    return MigrationPlan(elector=elector, after=after)
+
+
+def ownership(assembly: Assembly, spec: ControllerSpec) -> Ownership:
+    """Return the lease under which this manager runs a controller."""
+    migration = assembly.election.migration if assembly.election is not None else None
+    if migration is None or spec.by_its_flags_alone:  # as upstream, the token controller is never migrated
+        return Ownership.MAIN
+    return migration.ownership(spec.name, component=COMPONENT)
+
+
+def _elector_of(assembly: Assembly, spec: ControllerSpec) -> str:
+    return MIGRATION_ELECTOR if ownership(assembly, spec) is Ownership.MIGRATED else ELECTOR
+
+
+def _elector(assembly: Assembly, election: Election, *, seed: int, name: str = ELECTOR) -> ActorSpec:
     status = assembly.metrics.gauge(LEADER_ELECTION_MASTER_STATUS, election.name)
     slow = assembly.metrics.counter(LEADER_ELECTION_SLOWPATH, election.name)
 
@@ -302,7 +334,7 @@ def _elector(assembly: Assembly, election: Election, *, seed: int) -> ActorSpec:
             seed=seed,
         )
 
-    return ActorSpec(name=ELECTOR, build=build)
+    return ActorSpec(name=name, build=build)
 
 
 # One controller.
@@ -348,6 +380,7 @@ def _controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> 
         tables=tuple(part.id for table in tables.values() for part in tables_of(table)),
         child=lambda kind, name: spec.children[kind](name, controller_context(Tables(tables))),
         discovers=spec.discovers,
+        elector=_elector_of(assembly, spec),
     )
 
 

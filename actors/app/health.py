@@ -18,7 +18,14 @@ from kcm.actors.engine.vitals import (
     ManagerVitals,
     Misread,
 )
-from kcm.actors.reconciliation.actor_names import DISCOVERY, ELECTOR, MANAGER, controller_name, is_controller
+from kcm.actors.reconciliation.actor_names import (
+    DISCOVERY,
+    ELECTOR,
+    MANAGER,
+    MIGRATION_ELECTOR,
+    controller_name,
+    is_controller,
+)
 from kcm.runtime.calls.listeners import SourceRunner
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.scheduling.clock import Clock
@@ -191,17 +198,21 @@ def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:
     HealthNotice; upstream reports nothing while it waits.
     """
 
-    def check() -> str | None:
-        elector = vitals.of(ELECTOR, ElectorVitals)
+    def trouble(name: str, lease: str) -> str | None:
+        elector = vitals.of(name, ElectorVitals)
         now = clock.monotonic()
         if elector is None:
             return None
         if elector.leading:
             late = now - elector.renewed_at > election.lease_duration + LEASE_MARGIN
-            return f"failed election to renew leadership on lease {election.name}" if late else None
+            return f"failed election to renew leadership on lease {lease}" if late else None
         if elector.failure and now - elector.failing_since >= election.lease_duration:
             return HealthNotice(elector.failure, shown=elector.failure.partition(": ")[0])
         return None
+
+    def check() -> str | None:
+        found, migration = trouble(ELECTOR, election.name), election.migration
+        return found if found is not None or migration is None else trouble(MIGRATION_ELECTOR, migration.lease)
 
     return check
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 import pykka
 
-from kcm.actors.app.assembly import Assembly, manager_spec, plan_manager
+from kcm.actors.app.assembly import Assembly, manager_spec, ownership, plan_manager
 from kcm.actors.app.health import (
     Check,
 )
@@ -26,7 +26,7 @@ from kcm.actors.app.manager_supervision import ManagerSupervision
 from kcm.actors.app.system_checks import system_checks
 from kcm.actors.app.watchdog import Watchdog
 from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.actors.engine.elector import Election
+from kcm.actors.engine.elector import Election, Ownership
 from kcm.actors.engine.manager import DRAINED
 from kcm.actors.engine.server_warnings import ServerWarnings
 from kcm.actors.options import Options
@@ -142,7 +142,11 @@ class ControllerSystem:
             authority=authority,
             warnings=ServerWarnings(self.log),
         )
-        chosen = switched_on(self.controllers, self.options)
+        chosen = [
+            spec
+            for spec in switched_on(self.controllers, self.options)
+            if ownership(self._assembly, spec) is not Ownership.UNOWNED
+        ]
         self.enabled = tuple(spec.name for spec in chosen if spec.enabled_if(self.options))
         self.skipped = tuple(spec.name for spec in chosen if spec.name not in self.enabled)
         self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled)

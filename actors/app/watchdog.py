@@ -8,14 +8,14 @@ must exit, so that a standby or a new process takes over.
 from __future__ import annotations
 
 from kcm.actors.engine.vitals import ManagerVitals
-from kcm.actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER
+from kcm.actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, MIGRATION_ELECTOR
 from kcm.runtime.client.api import Breakable, Transport
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.system.vitals import Vitals
 
 # Nothing works without these actors. A stopped informer affects only its table, a stopped controller only its own work,
 # and without the recorder only events are missing.
-ESSENTIAL = (DISPATCHER, ELECTOR)
+ESSENTIAL = (DISPATCHER, ELECTOR, MIGRATION_ELECTOR)
 
 
 class Watchdog:

@@ -38,6 +38,7 @@ from kcm.actors.command.run_setup import (
     build_system,
     check_journal,
     fault_plan,
+    leader_migration,
     local_cluster,
     new_metrics,
     serve_pages,
@@ -143,6 +144,7 @@ def run(launch: Launch) -> int:
     cloud = load_provider(launch.options.cloud.cloud_provider, config_file=launch.options.cloud.cloud_config)
     plan = fault_plan(launch)
     check_journal(launch.options)
+    migration = leader_migration(launch)
     metrics, health, debug = new_metrics(launch.options), HealthChecks(log=launch.log), DebugPages()
     report_build(metrics, version, features(launch.options.feature_gates))
     with (
@@ -176,6 +178,7 @@ def run(launch: Launch) -> int:
             metrics=metrics,
             cloud=cloud,
             plan=plan,
+            migration=migration,
             authority=connection.authority,
         )
         debug.set(system)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kcm.actors.app.installed import Installed
+from kcm.actors.app.leader_migration import MigrationError, read_migration
 from kcm.actors.app.local_cluster import LocalCluster, start_local_cluster
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.command.embedded_directory import directory_of
@@ -20,7 +21,7 @@ from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.identity.options import ServiceAccountOptions
 from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from kcm.actors.controllers.storage import persistentvolume_binder
-from kcm.actors.engine.elector import Election
+from kcm.actors.engine.elector import Election, Migration
 from kcm.actors.options import Options
 from kcm.actors.options.validation import allow_list_fault
 from kcm.actors.reconciliation.specs import ControllerSpec, runs
@@ -262,6 +263,7 @@ def build_system(
     metrics: Metrics,
     cloud: CloudProvider | None,
     plan: FaultPlan | None,
+    migration: Migration | None,
     authority: bytes = b"",
 ) -> ControllerSystem:
     """Build the system, with journal and faults if flags request them. authority: see ControllerContext.
@@ -284,7 +286,7 @@ def build_system(
         log=log,
         controllers=controllers,
         options=options,
-        election=_election(launch),
+        election=_election(launch, migration),
         clock=faults.clock if faults is not None else launch.clock,
         metrics=metrics,
         cloud=cloud,
@@ -339,7 +341,15 @@ def _journal(
     return journal
 
 
-def _election(launch: Launch) -> Election | None:
+def leader_migration(launch: Launch) -> Migration | None:
+    """Return the configuration of leader migration, or None. Raises StartError if its file is invalid."""
+    try:
+        return read_migration(launch.options)
+    except MigrationError as err:
+        raise StartError(str(err)) from err
+
+
+def _election(launch: Launch, migration: Migration | None) -> Election | None:
     """Return the settings of leader election, or None. Raises StartError if its durations are invalid."""
     chosen = launch.options.leader_election
     if not chosen.enabled:
@@ -354,6 +364,7 @@ def _election(launch: Launch) -> Election | None:
             namespace=chosen.resource_namespace,
             name=chosen.resource_name,
             component=CONTROLLER_MANAGER,
+            migration=migration,
             stand_by=chosen.on_loss == "standby",
         )
     except ValueError as err:

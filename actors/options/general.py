@@ -32,9 +32,18 @@ class Debugging:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderMigration:
     enabled: bool = flag(
-        False, "Enable the migration of controllers to another controller manager.", name="enable-leader-migration"
+        False,
+        "Enable controller leader migration.",
+        name="enable-leader-migration",
+        config="LeaderMigrationEnabled",
     )
-    config_file: str = flag("", "Path to the configuration file for leader migration.", name="leader-migration-config")
+    config_file: str = flag(
+        "",
+        "Path to the config file for controller leader migration, or empty to use the default configuration of the "
+        "controller manager. The file contains a LeaderMigrationConfiguration of the group "
+        "controllermanager.config.k8s.io, version v1.",
+        name="leader-migration-config",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

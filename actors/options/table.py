@@ -24,7 +24,7 @@ class Options:
     """Parsed command line. Options() has the default of every flag."""
 
     debugging: general.Debugging = group(general.Debugging, "debugging", config="Generic.Debugging")
-    leader_migration: general.LeaderMigration = group(general.LeaderMigration, "leader-migration", pending=True)
+    leader_migration: general.LeaderMigration = group(general.LeaderMigration, "leader-migration", config="Generic")
     generic: general.Generic = group(general.Generic, "generic", config="Generic")
     client_limits: general.ClientLimits = group(general.ClientLimits, "generic", config="Generic.ClientConnection")
     leader_election: general.LeaderElection = group(general.LeaderElection, "generic", config="Generic.LeaderElection")

@@ -57,8 +57,6 @@ def _leader_election(options: Options) -> Iterator[str]:
     # Upstream's elector panics on these relations; here they are faults like any other.
     elect = options.leader_election
     if not elect.enabled:
-        if options.leader_migration.enabled:
-            yield "--enable-leader-migration requires --leader-elect"
         return
     if elect.resource_lock != "leases":
         yield 'resourceLock value must be "leases"'

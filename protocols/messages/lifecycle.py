@@ -102,18 +102,21 @@ class LeaseHeld(Struct, frozen=True):
     """
 
     until: float
+    elector: str = "elector"  # name of the sender; there are two with leader migration
 
 
 class LeaseLost(Struct, frozen=True):
     """This process is no longer the leader and must not write. Elector → dispatcher and manager."""
 
     reason: str
+    elector: str = "elector"  # as in LeaseHeld
 
 
 class LeaderObserved(Struct, frozen=True):
     """The lease has a new holder, perhaps this process. Elector → manager."""
 
     holder: str
+    elector: str = "elector"  # as in LeaseHeld
 
 
 class Enable(Struct, frozen=True):

@@ -31,15 +31,21 @@ class Tenure:
 
 
 class Terms:
-    """The present tenure of a process, and its replacement when the lease is lost. Outlives the dispatcher."""
+    """The present tenure of each lease of a process, by the lease's elector. Outlives the dispatcher."""
 
     def __init__(self) -> None:
-        self.tenure = Tenure()
+        self._tenures: dict[str, Tenure] = {}
 
-    def end(self) -> None:
-        """End the present tenure, with all permits that were based on it."""
-        self.tenure.end()
-        self.tenure = Tenure()
+    def of(self, elector: str) -> Tenure:
+        tenure = self._tenures.get(elector)
+        if tenure is None:
+            tenure = self._tenures[elector] = Tenure()
+        return tenure
+
+    def end(self, elector: str) -> None:
+        """End the present tenure, with all permits that are based on it."""
+        self.of(elector).end()
+        self._tenures[elector] = Tenure()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import field
 from typing import Any
 
 from kcm.actors.engine.dispatcher.requests import client_of, outcome_of, request_for
 from kcm.actors.engine.server_warnings import ServerWarnings
-from kcm.actors.reconciliation.actor_names import ELECTOR, controller_of
+from kcm.actors.reconciliation.actor_names import ELECTOR, ELECTORS, controller_of
 from kcm.actors.reconciliation.outside import Functions
 from kcm.protocols.codec import encode_fields
 from kcm.protocols.late_methods import dataclass
@@ -48,7 +49,7 @@ from kcm.runtime.client.api import Response, Transport
 from kcm.runtime.cloud.calls import prepare_cloud_call
 from kcm.runtime.cloud.provider import CloudProvider
 from kcm.runtime.scheduling.limiters import TokenBucket
-from kcm.runtime.scheduling.permits import ALWAYS, Permit, Terms
+from kcm.runtime.scheduling.permits import ALWAYS, Permit, Tenure, Terms
 from kcm.runtime.system.actor import Actor, Context, System
 from kcm.runtime.system.ledger import Ledger, Passage, Statement
 
@@ -66,6 +67,8 @@ class DispatchLimits:
     burst: int = 30  # of each client
     timeout: float = 30.0  # seconds for one request, including its retries
     needs_lease: bool = True  # refuse writes without a valid LeaseHeld (--leader-elect)
+    # Electors of the senders whose writes require another lease than the main one, by the sender's name.
+    electors: Mapping[str, str] = field(default_factory=dict)
     lease_timeout: float = 5.0  # seconds for a request of the elector; leaves time for a retry before the deadline
 
 
@@ -159,12 +162,12 @@ class Dispatcher(Actor):
                 self._ask_for_wake()
             case Attach(name=name, incarnation=incarnation):
                 self._attach(name, incarnation)
-            case LeaseHeld(until=until):
-                self._terms.tenure.extend(until)
-            case LeaseLost():
-                self._terms.end()
-                self._report_writes_in_flight()
-                self._refuse_all("the lease is lost")
+            case LeaseHeld(until=until, elector=elector):
+                self._terms.of(elector).extend(until)
+            case LeaseLost(elector=elector):
+                self._terms.end(elector)
+                self._report_writes_in_flight(elector)
+                self._refuse_all("the lease is lost", elector)
             case _:
                 super().receive(message)
 
@@ -206,17 +209,17 @@ class Dispatcher(Actor):
             return f"{job.sender} has been replaced"
         if not self.context.system.is_alive(job.sender):
             return f"{job.sender} is gone"
-        if not self._limits.needs_lease or job.sender == ELECTOR:  # the elector needs its writes to get the lease
+        if not self._limits.needs_lease or job.sender in ELECTORS:  # the elector needs its writes to get the lease
             return None
-        return "the lease is not held" if now >= self._terms.tenure.until else None
+        return "the lease is not held" if now >= self._tenure_of(job.sender).until else None
 
     def _permit(self, job: _Job, now: float) -> Permit:
         limits = self._limits
-        if job.sender == ELECTOR:
+        if job.sender in ELECTORS:
             return Permit(now + min(limits.timeout, limits.lease_timeout))
         if not limits.needs_lease:
             return Permit(now + limits.timeout)
-        tenure = self._terms.tenure
+        tenure = self._tenure_of(job.sender)
         return Permit(min(now + limits.timeout, tenure.until), tenure)  # no write may outlive the lease
 
     def _send(self, job: _Job, now: float) -> None:
@@ -257,7 +260,7 @@ class Dispatcher(Actor):
             prepared = prepare_cloud_call(self._cloud, command, sender=job.sender, incarnation=job.incarnation)
         self._ledger.sent(job.sender, job.passage, command)
         # The call may wait for a thread. The pool limits the wait; the permit checks the lease when the call starts.
-        permit = Permit(tenure=self._terms.tenure) if self._limits.needs_lease else ALWAYS
+        permit = Permit(tenure=self._tenure_of(job.sender)) if self._limits.needs_lease else ALWAYS
         calls.send(prepared, lambda outcome: replies.settle_sent(job, outcome), permit=permit)
 
     def _attach(self, name: str, incarnation: int) -> None:
@@ -278,12 +281,18 @@ class Dispatcher(Actor):
 
         self._ledger.when_clear(name, incarnation, clear)
 
-    def _report_writes_in_flight(self) -> None:
+    def _elector_of(self, sender: str) -> str:
+        return self._limits.electors.get(sender, ELECTOR)
+
+    def _tenure_of(self, sender: str) -> Tenure:
+        return self._terms.of(self._elector_of(sender))
+
+    def _report_writes_in_flight(self, elector: str) -> None:
         """Log the writes of the ended term that have no response yet. None of them is sent any more, or repeated."""
         writes = [
             f"{in_words(command)} ({controller_of(sender) or sender})"
             for sender, command in self._ledger.in_flight()
-            if sender != ELECTOR and not isinstance(command, READS)
+            if self._is_under(elector, sender) and not isinstance(command, READS)
         ]
         if writes:
             self.log.warning(
@@ -292,10 +301,14 @@ class Dispatcher(Actor):
                 writes=writes[:MOST_REPORTED],
             )
 
-    def _refuse_all(self, why: str) -> None:
+    def _is_under(self, elector: str, sender: str) -> bool:
+        """Report whether the writes of this sender require the lease of this elector."""
+        return sender not in ELECTORS and self._elector_of(sender) == elector
+
+    def _refuse_all(self, why: str, elector: str) -> None:
         for queue in self._queues.values():
-            refused = [job for job in queue if job.sender != ELECTOR]
-            kept = [job for job in queue if job.sender == ELECTOR]
+            refused = [job for job in queue if self._is_under(elector, job.sender)]
+            kept = [job for job in queue if not self._is_under(elector, job.sender)]
             queue.clear()
             queue.extend(kept)
             for job in refused:

@@ -34,8 +34,13 @@ from kcm.runtime.system.actor import Actor, Context
 from kcm.runtime.system.vitals import Vitals
 
 
+def lost_lease(elector: str) -> str:
+    """Return upstream's words for the loss of this elector's Lease."""
+    return "migration leaderelection lost" if elector == actor_names.MIGRATION_ELECTOR else "leaderelection lost"
+
+
 class Elector(Actor):
-    """Actor for leader election, named "elector"."""
+    """Actor for leader election, named "elector", or "migration-elector" for the Lease of leader migration."""
 
     def __init__(
         self,
@@ -170,7 +175,7 @@ class Elector(Actor):
                 self.log.info("became leader", lease=self._lease.key, identity=self._election.identity)
                 self.tell(actor_names.RECORDER, self._lease.record("became leader"))
             for listener in self._audience:
-                self.tell(listener, LeaseHeld(self._began + self._election.renew_deadline))
+                self.tell(listener, LeaseHeld(self._began + self._election.renew_deadline, self.name))
             self._next_try = now + period
         elif self._leading:
             self._next_try = now + period
@@ -187,7 +192,7 @@ class Elector(Actor):
     def _announce_holder(self, holder: str) -> None:
         for listener in self._audience:
             if listener != actor_names.DISPATCHER:
-                self.tell(listener, LeaderObserved(holder))
+                self.tell(listener, LeaderObserved(holder, self.name))
 
     # The end.
 
@@ -195,13 +200,13 @@ class Elector(Actor):
         self._leading, self._lost, self._attempt = False, why, None
         self._publish_vitals()
         self.tell(actor_names.RECORDER, self._lease.record("stopped leading"))
-        self.log.error("leaderelection lost", lease=self._lease.key, error=why)
+        self.log.error(lost_lease(self.name), lease=self._lease.key, error=why)
         self._announce_loss()
 
     def _announce_loss(self) -> None:
         """Send LeaseLost, and repeat it: a manager that is restarted meanwhile would otherwise miss it."""
         for listener in self._audience:
-            self.tell(listener, LeaseLost(self._lost))
+            self.tell(listener, LeaseLost(self._lost, self.name))
         self.wake_at(self.clock.monotonic() + self._election.retry_period)
 
     def _release(self) -> None:
@@ -218,7 +223,7 @@ class Elector(Actor):
             return
         self._leading = False
         self._publish_vitals()
-        self.tell(actor_names.DISPATCHER, LeaseLost("it is given back"))
+        self.tell(actor_names.DISPATCHER, LeaseLost("it is given back", self.name))
         self._attempt = self._lease.give_back()
         self._began = self.clock.monotonic()
         self._ask(next(self._attempt))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcm.actors.engine.elector.migration import Migration
 from kcm.protocols.arguments import check_number, check_text
 from kcm.protocols.late_methods import dataclass
 
@@ -31,6 +32,7 @@ class Election:
     renew_deadline: float = 10.0
     retry_period: float = 2.0
     ended: frozenset[str] = frozenset()  # identities of processes that are known to have ended; their lease is free
+    migration: Migration | None = None  # controllers under a second Lease; None without leader migration
     stand_by: bool = False  # after a loss, stop the controllers and stand by again, instead of ending the system
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+from kcm.actors.engine.elector import lost_lease
 from kcm.actors.engine.manager.children import Children
 from kcm.actors.engine.manager.discovered import DiscoveredInformers
 from kcm.actors.engine.manager.plan import ManagerPlan, Steering, start_delay
@@ -28,7 +29,6 @@ from kcm.actors.reconciliation.actor_names import (
     DISPATCHER,
     ELECTOR,
     controller_name,
-    controller_of,
     informer_name,
     is_controller,
     is_informer,
@@ -97,9 +97,11 @@ class ControllerManager(Actor):
             ended=self._end,
         )
         self._discovered = DiscoveredInformers(self, plan=plan, steering=steering, children=self._children)
-        self._leading = not plan.leader_elect
+        self._leads: set[str] = set()  # electors whose leases are held
+        if not plan.leader_elect:
+            self._leads.add(ELECTOR)
         self._next_round = math.inf
-        self._held_until: float | None = None  # end of the lease, from the last LeaseHeld
+        self._held_until: dict[str, float] = {}  # end of each lease, from the last LeaseHeld, by elector
         self._look_due = math.inf
         self._over = False  # `ended` was called
         self._leader = ""
@@ -120,7 +122,12 @@ class ControllerManager(Actor):
                 )  # the controller may have children
         self._discovered.take_over(now)
         if self._leading:
-            self._schedule_controllers(now)
+            self._schedule_controllers(now, ELECTOR)
+        migration = self._plan.migration
+        if migration is not None:
+            self.log.info("starting leader migration")
+            if self.context.system.is_alive(migration.elector.name):
+                self._children.keep(migration.elector, now)
         self._look_around()
         self._ask_for_look()
 
@@ -132,12 +139,13 @@ class ControllerManager(Actor):
                 pass  # answer to a Ping that an operator or a test sent; the manager itself sends none
             case Wake():
                 self._look_around()
-            case LeaseHeld(until=until):
-                self._held(until)
-            case LeaseLost(reason=reason):
-                self._lose(reason)
-            case LeaderObserved(holder=holder):
-                self._leader = holder
+            case LeaseHeld(until=until, elector=elector):
+                self._held(elector, until)
+            case LeaseLost(reason=reason, elector=elector):
+                self._lose(elector, reason)
+            case LeaderObserved(holder=holder, elector=elector):
+                if elector == ELECTOR:
+                    self._leader = holder
             case Enable(controller=name):
                 self._enable(name)
             case Disable(controller=name):
@@ -175,6 +183,11 @@ class ControllerManager(Actor):
         self._ask_for_look()
         return None
 
+    @property
+    def _leading(self) -> bool:
+        """Report whether the main lease is held, or no lease is required."""
+        return ELECTOR in self._leads
+
     # Starting.
 
     def _start_informers(self, controller: str, now: float) -> None:
@@ -183,12 +196,15 @@ class ControllerManager(Actor):
             if spec.name not in self._children:
                 self._children.start(spec, now)
 
-    def _schedule_controllers(self, now: float) -> None:
-        """Schedule the starts of controllers, each a jittered interval after the previous one."""
+    def _schedule_controllers(self, now: float, elector: str) -> None:
+        """Schedule the starts of the controllers under a lease, each a jittered interval after the previous one."""
+        if self._plan.migration is not None:
+            which = "main" if elector == ELECTOR else "migrated"
+            self.log.info(f"leader migration: starting {which} controllers.")
         due = now
         for name in self._steering.wanted(self._plan):
             spec = self._plan.controllers[name].spec
-            if spec.name in self._children:
+            if spec.name in self._children or self._plan.controllers[name].elector != elector:
                 continue
             due += start_delay(self._plan.start_interval, self._random.random())
             self._children.start_later(spec, due)
@@ -215,18 +231,34 @@ class ControllerManager(Actor):
         self._children.look_around(now, late=late)
         self._shutdown.look_at_the_time(now)
         if late > SUSPENDED:  # for example, the machine was suspended
-            self._held_until = None if self._held_until is None else max(self._held_until, now)
-        if self._leading and self._held_until is not None and now >= self._held_until + LEASE_GRACE:
-            reason = "it was not renewed"
-            self.tell(DISPATCHER, LeaseLost(reason))  # in place of the elector, which hangs
-            self._lose(reason)
+            self._held_until = {elector: max(until, now) for elector, until in self._held_until.items()}
+        for elector, until in list(self._held_until.items()):
+            if elector in self._leads and now >= until + LEASE_GRACE:
+                reason = "it was not renewed"
+                self.tell(DISPATCHER, LeaseLost(reason, elector))  # in place of the elector, which hangs
+                self._lose(elector, reason)
+        self._compete_for_migration(now)
         self._publish_vitals()
+
+    def _compete_for_migration(self, now: float) -> None:
+        """Start the elector of the migration Lease once the main controllers run.
+
+        So no two managers hold one Lease each. As upstream, the token controller must have started; without it the
+        migrated controllers never start.
+        """
+        migration = self._plan.migration
+        if migration is None or not self._leading or self._shutdown.begun or migration.elector.name in self._children:
+            return
+        after = self._children.get(controller_name(migration.after))
+        if after is not None and after.started_at is not None:
+            self._children.start(migration.elector, now)
 
     def _ask_for_look(self) -> None:
         """Schedule the next supervision tick: when a child is due, at most LOOK seconds later."""
         due = min(self._next_round, self._children.next_due(), self._shutdown.due)
-        if self._leading and self._held_until is not None and not self._over:
-            due = min(due, self._held_until + LEASE_GRACE)
+        if not self._over:
+            held = [until for elector, until in self._held_until.items() if elector in self._leads]
+            due = min([due, *(until + LEASE_GRACE for until in held)])
         self._look_due = due
         self.wake_at(due)
 
@@ -244,7 +276,7 @@ class ControllerManager(Actor):
         now = self.clock.monotonic()
         self._start_informers(name, now)
         self._discovered.controllers_changed(now)
-        if not self._leading:
+        if self._plan.controllers[name].elector not in self._leads:
             return  # the controller starts with the others, once the lease is held
         spec = self._plan.controllers[name].spec
         child = self._children.get(spec.name)
@@ -282,40 +314,51 @@ class ControllerManager(Actor):
 
     # The lease, and the end.
 
-    def _held(self, until: float) -> None:
-        self._held_until = until
-        if not self._leading and not self._shutdown.begun and not self._over:
-            self._leading = True
-            self._schedule_controllers(self.clock.monotonic())
+    def _held(self, elector: str, until: float) -> None:
+        self._held_until[elector] = until
+        if elector not in self._leads and not self._shutdown.begun and not self._over:
+            self._leads.add(elector)
+            self._schedule_controllers(self.clock.monotonic(), elector)
             self._look_around()
 
-    def _lose(self, reason: str) -> None:
-        self._leading = False
+    def _lose(self, elector: str, reason: str) -> None:
+        self._leads.discard(elector)
+        self._held_until.pop(elector, None)
         if self._plan.stand_by_on_loss and not self._shutdown.begun and not self._over:
-            self._stand_by(reason)
+            self._stand_by(elector, reason)
         else:
-            self._end(f"leaderelection lost: {reason}")
+            self._end(f"{lost_lease(elector)}: {reason}")
 
-    def _stand_by(self, reason: str) -> None:
-        """Stop everything that belongs to the lost term, and stand by like a new process.
+    def _stand_by(self, elector: str, reason: str) -> None:
+        """Stop everything that belongs to the lost term of a lease, and stand by like a new process.
 
         The controllers are fenced: their queued commands are refused, and messages of their threads are dropped. They
-        are started again with the next term, and wait then until no write of this term is in flight. The informers
-        are restarted, so that the next term begins with fresh lists. The new elector runs for leader again.
+        are started again with the next term, and wait then until no write of this term is in flight. The new elector
+        runs for leader again. With the main lease all controllers stop, and the informers are restarted, so that the
+        next term begins with fresh lists; the migration Lease expires.
         """
-        now = self.clock.monotonic()
-        self._held_until = None
-        controllers = [name for name in self._children if is_controller(name)]
-        for name in controllers:
-            for owned in self._children.owned_by(controller_of(name) or ""):
+        now, is_main = self.clock.monotonic(), elector == ELECTOR
+        lost = [
+            name
+            for name, controller in self._plan.controllers.items()
+            if (is_main or controller.elector == elector) and controller_name(name) in self._children
+        ]
+        for name in lost:
+            for owned in self._children.owned_by(name):
                 self._children.forget(owned)
-            self._children.forget(name)
-            self._vitals.forget(name)
+            self._children.forget(controller_name(name))
+            self._vitals.forget(controller_name(name))
+        if is_main and self._plan.migration is not None:
+            migration_elector = self._plan.migration.elector.name
+            self._children.forget(migration_elector)
+            self._leads.discard(migration_elector)
+            self._held_until.pop(migration_elector, None)
+            self.tell(DISPATCHER, LeaseLost(reason, migration_elector))
         for name in list(self._children):
             child = self._children.get(name)
-            if child is not None and (name == ELECTOR or is_informer(name)):
+            if child is not None and (name == elector or (is_main and is_informer(name))):
                 self._children.restart(child, now)
-        self.log.warning("leaderelection lost, standing by again", controllers=len(controllers), error=reason)
+        self.log.warning(f"{lost_lease(elector)}, standing by again", controllers=len(lost), error=reason)
         self._look_around()
 
     def _end(self, why: str) -> None:

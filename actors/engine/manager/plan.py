@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any, Protocol
 
+from kcm.actors.reconciliation.actor_names import ELECTOR
 from kcm.actors.reconciliation.discovered import Discovered
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.discovery import ServedResource
@@ -22,6 +23,7 @@ class ControllerPlan:
     tables: tuple[str, ...]  # Table.ids of the same tables
     child: Callable[[str, str], ActorSpec]  # spec of a child by kind and name; raises KeyError for an unknown kind
     discovers: Discovered[Any] | None = None  # see ControllerSpec
+    elector: str = ELECTOR  # elector of the lease under which it runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,14 @@ class DiscoveryPlan(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MigrationPlan:
+    """Plan of leader migration."""
+
+    elector: ActorSpec  # of the migration Lease
+    after: str  # controller that must have started before the elector competes for the migration Lease
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerPlan:
     """Everything that the manager may start. Durations are in seconds."""
 
@@ -61,6 +71,7 @@ class ManagerPlan:
     enabled: tuple[str, ...]  # controllers that start without a request of an operator
     discovery: DiscoveryPlan
     leader_elect: bool = True  # controllers wait for LeaseHeld
+    migration: MigrationPlan | None = None
     stand_by_on_loss: bool = False  # stop the controllers after LeaseLost and stand by again, instead of ending
     start_interval: float = 0.0  # see start_delay
     look_every: float = 5.0  # maximum interval of supervision ticks

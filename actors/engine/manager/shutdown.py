@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from kcm.actors.engine.manager.children import Children
-from kcm.actors.reconciliation.actor_names import ELECTOR, is_controller
+from kcm.actors.reconciliation.actor_names import ELECTORS, is_controller
 from kcm.protocols.messages.lifecycle import Drain
 from kcm.runtime.system.actor import Actor
 
@@ -36,6 +36,7 @@ class Shutdown:
         self._system = manager.context.system
         self._until: float | None = None  # monotonic seconds; infinity once it is over
         self._waiting: set[str] = set()  # controllers that have not sent Drained
+        self._electors: set[str] = set()  # electors that have not sent Drained, once the controllers have
 
     @property
     def begun(self) -> bool:
@@ -59,25 +60,27 @@ class Shutdown:
                 self._children.forget(name)
         self._manager.log.info("shutting down", draining=len(self._waiting))
         if not self._waiting:
-            self._drain_elector()
+            self._drain_electors()
 
     def drained(self, name: str) -> None:
         """Handle Drained of a controller or the elector."""
         if not self.begun:
             return
-        if name == ELECTOR:
-            self._finish()
+        if name in ELECTORS:
+            self._electors.discard(name)
+            if not self._electors and not self._waiting:
+                self._finish()
         elif name in self._waiting:
             self._waiting.discard(name)
             if not self._waiting:
-                self._drain_elector()
+                self._drain_electors()
 
     def is_done_with(self, name: str, error: str) -> bool:
         """Report whether a failed child is not restarted, because it was being drained."""
         if not self.begun:
             return False
-        if name == ELECTOR and not self._waiting:
-            self._finish()
+        if name in ELECTORS and not self._waiting:
+            self.drained(name)
             return False
         if not is_controller(name):
             return False
@@ -88,14 +91,15 @@ class Shutdown:
 
     def look_at_the_time(self, now: float) -> None:
         if self._until is not None and now >= self._until:
-            waiting = sorted(self._waiting) or [ELECTOR]
+            waiting = sorted(self._waiting) or sorted(self._electors)
             self._manager.log.warning("controller shutdown timeout reached", waiting=waiting)
             self._finish(f"not drained in time: {', '.join(waiting)}")
 
-    def _drain_elector(self) -> None:
-        if self._leader_elect and self._system.is_alive(ELECTOR):
-            self._manager.tell(ELECTOR, Drain())
-        else:
+    def _drain_electors(self) -> None:
+        self._electors = {name for name in ELECTORS if self._leader_elect and self._system.is_alive(name)}
+        for name in sorted(self._electors):
+            self._manager.tell(name, Drain())
+        if not self._electors:
             self._finish()
 
     def _finish(self, how: str = DRAINED) -> None:

@@ -28,7 +28,7 @@ def faults(*argv: str) -> tuple[str, ...]:
             ("--leader-elect-retry-period=0s",),
             "leaseDuration, renewDeadline and retryPeriod must be greater than zero",
         ),
-        (("--leader-elect=false", "--enable-leader-migration"), "--enable-leader-migration requires --leader-elect"),
+        (("--leader-elect-on-loss=stay",), "--leader-elect-on-loss is 'exit' or 'standby', but got \"stay\""),
         *(
             ((f"--{name}=0",), f"{name} must be greater than 0, but got 0")
             for name in (
