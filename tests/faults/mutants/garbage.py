@@ -16,9 +16,9 @@ from tests.faults.mutants.mutant import Mutant
 def cache_says_who_is_absent() -> Any:
     """Owners missing in the tables count as deleted, although their watch may be late."""
 
-    def trusting(self: OwnerLookups, item: Item, *, gone: bool) -> Reconciliation:
-        del gone
-        self._owners.take_absent([item])
+    def trusting(self: OwnerLookups, item: Item, *, removed: bool) -> Reconciliation:
+        del removed
+        self._owners.record_absent([item])
         yield from enqueue_for_deletion(self._tables.dependents(item.uid))
         return None
 
@@ -27,7 +27,7 @@ def cache_says_who_is_absent() -> Any:
 
 def deletions_of_owners_are_missed() -> Any:
     """Dependents of a deleted owner are processed only when they change."""
-    return patch.object(items, "_gone", lambda *_: iter(()))
+    return patch.object(items, "_keys_of_deletion", lambda *_: iter(()))
 
 
 GARBAGE = (

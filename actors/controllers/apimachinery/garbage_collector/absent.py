@@ -8,9 +8,9 @@ from __future__ import annotations
 from hashlib import blake2b
 
 from kcm.actors.controllers.apimachinery.garbage_collector.items import Item
-from kcm.actors.controllers.apimachinery.garbage_collector.recent import Recent
+from kcm.actors.controllers.apimachinery.garbage_collector.lru_cache import LruCache
 
-MOST = 5000
+MAX_ENTRIES = 5000
 
 
 class AbsentOwners:
@@ -19,21 +19,21 @@ class AbsentOwners:
     The keys of the cache are digests, because names in owner references may have any length.
     """
 
-    def __init__(self, most: int = MOST) -> None:
-        self._elsewhere: Recent[bytes, bool] = Recent(most)
+    def __init__(self, most: int = MAX_ENTRIES) -> None:
+        self._owners: LruCache[bytes, bool] = LruCache(most)
 
     def __contains__(self, owner: Item) -> bool:
-        return self._elsewhere.get(_digest(owner)) is not None
+        return self._owners.get(_digest(owner)) is not None
 
-    def add(self, owner: Item, *, elsewhere: bool) -> None:
+    def add(self, owner: Item, *, in_other_namespace: bool) -> None:
         """Record that an owner does not exist.
 
-        elsewhere: whether an object with its uid exists in another namespace.
+        in_other_namespace: whether an object with its uid exists in another namespace.
         """
-        self._elsewhere.put(_digest(owner), elsewhere)
+        self._owners.put(_digest(owner), in_other_namespace)
 
-    def is_elsewhere(self, owner: Item) -> bool:
-        return self._elsewhere.get(_digest(owner)) is True
+    def was_in_other_namespace(self, owner: Item) -> bool:
+        return self._owners.get(_digest(owner)) is True
 
 
 def _digest(owner: Item) -> bytes:

@@ -61,14 +61,14 @@ def owner_graph(tables: Tables, is_absent: Callable[[Key, Reference], bool]) -> 
             owner = str(reference.get("uid") or "")
             edges.append((uid, owner))
             if uid not in nodes:
-                nodes[uid] = _shown_node(lister, entry)
+                nodes[uid] = _object_node(lister, entry)
             if owner in nodes:
                 continue
             found = shown.get(owner)
             if found is not None:
-                nodes[owner] = _shown_node(*found)
+                nodes[owner] = _object_node(*found)
             else:
-                nodes[owner] = _unseen_node(entry.key, reference, missing=is_absent(entry.key, reference))
+                nodes[owner] = _absent_node(entry.key, reference, missing=is_absent(entry.key, reference))
     return Graph(sorted(nodes.values()), sorted(edges))
 
 
@@ -86,7 +86,7 @@ def _references(lister: Lister, entry: Entry) -> Iterable[Reference]:
     return ({"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid},)
 
 
-def _shown_node(lister: Lister, entry: Entry) -> GraphNode:
+def _object_node(lister: Lister, entry: Entry) -> GraphNode:
     namespace, name = split_key(entry.key)
     resource, deleting = lister.resource, is_deleting(lister, entry)
     return GraphNode(
@@ -101,7 +101,7 @@ def _shown_node(lister: Lister, entry: Entry) -> GraphNode:
     )
 
 
-def _unseen_node(dependent: Key, reference: Reference, *, missing: bool) -> GraphNode:
+def _absent_node(dependent: Key, reference: Reference, *, missing: bool) -> GraphNode:
     group, _, version = str(reference.get("apiVersion") or "").rpartition("/")
     return GraphNode(
         uid=str(reference.get("uid") or ""),
@@ -115,7 +115,7 @@ def _unseen_node(dependent: Key, reference: Reference, *, missing: bool) -> Grap
     )
 
 
-def graph_around(graph: Graph, uids: Iterable[str]) -> Graph:
+def connected_subgraph(graph: Graph, uids: Iterable[str]) -> Graph:
     """Return the subgraph of all nodes that are connected to the nodes with these uids. Unknown uids are ignored."""
     neighbours: dict[str, list[str]] = {node.uid: [] for node in graph.nodes}
     for dependent, owner in graph.edges:
@@ -168,14 +168,14 @@ def _attributes(node: GraphNode) -> Sequence[tuple[str, str]]:
         ("namespace", node.namespace),
         ("name", node.name),
         ("uid", node.uid),
-        ("missing", _truth(node.missing)),
-        ("beingDeleted", _truth(node.being_deleted)),
-        ("deletingDependents", _truth(node.deleting_dependents)),
-        ("virtual", _truth(node.virtual)),
+        ("missing", _go_bool(node.missing)),
+        ("beingDeleted", _go_bool(node.being_deleted)),
+        ("deletingDependents", _go_bool(node.deleting_dependents)),
+        ("virtual", _go_bool(node.virtual)),
     )
 
 
-def _truth(holds: bool) -> str:
+def _go_bool(holds: bool) -> str:
     return "true" if holds else "false"
 
 

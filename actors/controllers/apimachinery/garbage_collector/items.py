@@ -40,13 +40,13 @@ class Item(NamedTuple):
     resource: str  # Resource.id
     key: Key
     uid: str
-    gone: bool = False  # only in queue keys: the object, or its whole table, was removed from the tables
+    removed: bool = False  # only in queue keys: the object, or its whole table, was removed from the tables
 
     def __str__(self) -> str:
         return f"{name_of_resource(self.resource)} {self.key} {self.uid}"
 
 
-def turn_of(item: Item) -> str:
+def namespace_of_item(item: Item) -> str:
     """Return the namespace of an item. The queues serve namespaces round robin."""
     return split_key(item.key)[0]
 
@@ -68,7 +68,7 @@ def owner_key(of: Resource, item: Key, name: str) -> Key:
     return make_key(split_key(item)[0] if of.namespaced else "", name)
 
 
-def shown(
+def find_owner(
     tables: Tables, item: Key, *, api_version: str, kind: str, name: str, uid: str
 ) -> tuple[Lister, Entry] | None:
     """Look up an owner in the tables, by the fields of an owner reference. Return None if no table contains it.
@@ -90,30 +90,30 @@ def is_deleting(lister: Lister, entry: Entry) -> bool:
     return b'"deletionTimestamp"' in entry.raw and is_being_deleted(lister.object_of(entry))
 
 
-def concerned(resource: Resource, change: Change, tables: Tables) -> Iterable[Item]:
+def keys_of_change(resource: Resource, change: Change, tables: Tables) -> Iterable[Item]:
     """Yield the keys to enqueue for a change of an object.
 
     - the object itself, if an owner is not in the tables or waits for its dependents, or if the object has the
       finalizer foregroundDeletion or orphan
     - the owners whose foreground deletion the object does not block any more
-    - the object with gone=True, if it was deleted and has dependents
+    - the object with removed=True, if it was deleted and has dependents
 
     Source: processGraphChanges.
     """
     if change.type == EventType.DELETED:
-        yield from _gone(resource, change.key, change.new, tables)
+        yield from _keys_of_deletion(resource, change.key, change.new, tables)
         return
     entry = tables[resource].entry(change.key)
     if entry is not None:
         waits = bool(entry.finalizers) and not FINALIZERS.isdisjoint(entry.finalizers)
-        if waits or not _has_its_owners(entry, change, tables):
+        if waits or not _has_all_owners(entry, change, tables):
             yield Item(resource.id, change.key, entry.uid)
     before = change.old
     if before is None:
         return
     uid = metadata(before).get("uid") or ""
     if uid != (metadata(change.new).get("uid") or ""):
-        yield from _gone(resource, change.key, before, tables)
+        yield from _keys_of_deletion(resource, change.key, before, tables)
         return
     still_blocking = {
         reference.get("uid") for reference in references_of(change.new) if reference.get("blockOwnerDeletion")
@@ -123,17 +123,17 @@ def concerned(resource: Resource, change: Change, tables: Tables) -> Iterable[It
         for reference in references_of(before)
         if reference.get("blockOwnerDeletion") and reference.get("uid") not in still_blocking
     ]
-    yield from _that_wait(left, change.key, tables)
+    yield from _waiting_owners(left, change.key, tables)
 
 
-def _gone(resource: Resource, key: Key, obj: Object, tables: Tables) -> Iterator[Item]:
+def _keys_of_deletion(resource: Resource, key: Key, obj: Object, tables: Tables) -> Iterator[Item]:
     uid = metadata(obj).get("uid") or ""
     if uid and tables.has_dependents(uid):
-        yield Item(resource.id, key, uid, gone=True)
-    yield from _that_wait(references_of(obj), key, tables)
+        yield Item(resource.id, key, uid, removed=True)
+    yield from _waiting_owners(references_of(obj), key, tables)
 
 
-def _that_wait(references: Iterable[Mapping[str, Any]], key: Key, tables: Tables) -> Iterator[Item]:
+def _waiting_owners(references: Iterable[Mapping[str, Any]], key: Key, tables: Tables) -> Iterator[Item]:
     for reference in references:
         found = _owner(tables, key, reference)
         if found is not None and waits_for_dependents(*found):
@@ -141,27 +141,27 @@ def _that_wait(references: Iterable[Mapping[str, Any]], key: Key, tables: Tables
             yield Item(lister.resource.id, entry.key, entry.uid)
 
 
-def _has_its_owners(entry: Entry, change: Change, tables: Tables) -> bool:
+def _has_all_owners(entry: Entry, change: Change, tables: Tables) -> bool:
     """Report whether all owners of the object are in the tables, and none of them waits for its dependents.
 
     This is called for most changes, so an object with a single owner is not decoded.
     """
     if any(index == FURTHER_OWNER for index, _ in entry.values):
-        return all(_stays(_owner(tables, entry.key, reference)) for reference in references_of(change.new))
+        return all(_is_solid(_owner(tables, entry.key, reference)) for reference in references_of(change.new))
     owner = entry.controller
     if owner is None:
         return True
-    return _stays(
-        shown(tables, entry.key, api_version=owner.api_version, kind=owner.kind, name=owner.name, uid=owner.uid)
+    return _is_solid(
+        find_owner(tables, entry.key, api_version=owner.api_version, kind=owner.kind, name=owner.name, uid=owner.uid)
     )
 
 
-def _stays(found: tuple[Lister, Entry] | None) -> bool:
+def _is_solid(found: tuple[Lister, Entry] | None) -> bool:
     return found is not None and not waits_for_dependents(*found)
 
 
 def _owner(tables: Tables, key: Key, reference: Mapping[str, Any]) -> tuple[Lister, Entry] | None:
-    return shown(
+    return find_owner(
         tables,
         key,
         api_version=reference.get("apiVersion") or "",

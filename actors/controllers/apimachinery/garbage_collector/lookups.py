@@ -38,10 +38,10 @@ class Lookup:
     def fits(self, digest: bytes) -> bool:
         return digest == self._digest
 
-    def take_absent(self, number: int) -> None:
+    def record_absent(self, number: int) -> None:
         self._absent[number] = 1
 
-    def refined(self, number: int, owner: Owner) -> Owner:
+    def resolved(self, number: int, owner: Owner) -> Owner:
         """Return `owner`, with state ABSENT instead of UNSEEN if its lookup has found that it does not exist.
 
         number: position of the owner in the owner references.
@@ -50,7 +50,7 @@ class Lookup:
             return Owner(OwnerState.ABSENT, owner.item)
         return owner
 
-    def next_unseen(
+    def next_unread(
         self, references: Sequence[Reference], look: Callable[[Reference], Owner]
     ) -> list[tuple[int, Item]]:
         """Return the next owners to read from the server, at most BATCH, and advance the position past them.
@@ -83,7 +83,7 @@ class Lookups:
         self._lookups: dict[Item, Lookup] = {}  # by the object whose owners are looked up
         # Owners that are being read now, each with the objects that wait for the result besides the one that sent the
         # request.
-        self._asked: dict[Item, list[Item]] = {}
+        self._reads: dict[Item, list[Item]] = {}
 
     def __len__(self) -> int:
         return len(self._lookups)
@@ -108,7 +108,7 @@ class Lookups:
             lookup.version = version
         return lookup
 
-    def begun(self, item: Item, version: int, references: Sequence[Reference]) -> Lookup:
+    def begin(self, item: Item, version: int, references: Sequence[Reference]) -> Lookup:
         """Return the existing lookup of this object's owners, or begin a new one. A complete lookup starts over."""
         lookup = self.known(item, version, references)
         if lookup is None:
@@ -122,27 +122,28 @@ class Lookups:
 
     # Requests in flight.
 
-    def ask(self, owners: Iterable[tuple[int, Item]], *, for_: Item) -> list[tuple[int, Item]]:
+    def begin_reads(self, owners: Iterable[tuple[int, Item]], *, dependent: Item) -> list[tuple[int, Item]]:
         """Return those of the owners that no other object is reading now, and mark them as being read.
 
-        The caller reads the returned owners from the server, and then calls `answered` for each of them.
+        The caller reads the returned owners from the server, and then calls `end_read` for each of them.
 
         owners: (position in the owner references, item) pairs.
-        for_: the object whose owners are looked up; it is registered as waiting for the owners that are not returned.
+        dependent: the object whose owners are looked up. It is registered as waiting for the other owners, which
+            another object is reading.
         """
         free = []
         for number, owner in owners:
-            waiting = self._asked.get(owner)
+            waiting = self._reads.get(owner)
             if waiting is None:
-                self._asked[owner] = []
+                self._reads[owner] = []
                 free.append((number, owner))
-            elif for_ not in waiting:
-                waiting.append(for_)
+            elif dependent not in waiting:
+                waiting.append(dependent)
         return free
 
-    def answered(self, owner: Item) -> list[Item]:
+    def end_read(self, owner: Item) -> list[Item]:
         """Mark the read of this owner as finished. Return the other objects that wait for its result."""
-        return self._asked.pop(owner, [])
+        return self._reads.pop(owner, [])
 
 
 def _digest(references: Sequence[Reference]) -> bytes:

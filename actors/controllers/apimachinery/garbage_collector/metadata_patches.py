@@ -19,7 +19,7 @@ from kcm.runtime.tables.lister import Lister
 UNSUPPORTED_MEDIA_TYPE = 415
 
 
-class MakePatch(Protocol):
+class PatchBuilder(Protocol):
     """Function that builds the patch command for an object.
 
     strategic: whether to build a strategic merge patch. Otherwise it is a JSON merge patch that contains the object's
@@ -29,13 +29,13 @@ class MakePatch(Protocol):
     def __call__(self, resource: Resource, obj: Object, *, strategic: bool) -> Patch: ...
 
 
-class Patching:
+class MetadataPatcher:
     """Sends metadata patches, and remembers which resources reject strategic merge patches (custom resources)."""
 
     def __init__(self) -> None:
         self._merged: set[str] = set()  # Resource.ids
 
-    def all_of(self, objects: Sequence[tuple[Lister, Object]], make: MakePatch) -> Step[None]:
+    def patch_all(self, objects: Sequence[tuple[Lister, Object]], make: PatchBuilder) -> Step[None]:
         """Patch all objects concurrently. Objects that do not exist are ignored.
 
         make: builds the patch of each object; it is called again for a JSON merge patch if a strategic one is rejected.

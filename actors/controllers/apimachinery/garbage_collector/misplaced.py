@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kcm.actors.controllers.apimachinery.garbage_collector.items import Item
+from kcm.actors.controllers.apimachinery.garbage_collector.lru_cache import LruCache
 from kcm.actors.controllers.apimachinery.garbage_collector.ownership import Reference
-from kcm.actors.controllers.apimachinery.garbage_collector.recent import Recent
 from kcm.protocols.objects import Object, metadata
 
 REASON = "OwnerRefInvalidNamespace"
@@ -29,7 +29,7 @@ class MisplacedOwners:
     """
 
     def __init__(self) -> None:
-        self._reported: Recent[Item, frozenset[str]] = Recent(OBJECTS)
+        self._reported: LruCache[Item, frozenset[str]] = LruCache(OBJECTS)
 
     def report(self, item: Item, misplaced: Iterable[Reference]) -> Reference | None:
         """Return the misplaced reference to record an event for; None if all were reported before.

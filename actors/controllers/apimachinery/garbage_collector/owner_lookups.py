@@ -28,9 +28,9 @@ from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
-ARRIVAL_CHECK = 1.0  # seconds between two checks whether a new table has synced
+SYNC_CHECK = 1.0  # seconds between two checks whether a new table has synced
 KIND_CHECK = 30.0  # seconds until an owner is checked again whose kind is not served
-ANSWER_CHECK = 5.0  # seconds to wait for the result of a request that was sent for another object
+RESULT_CHECK = 5.0  # seconds to wait for the result of a request that was sent for another object
 
 
 class OwnerLookups:
@@ -39,72 +39,74 @@ class OwnerLookups:
     def __init__(self, tables: Tables, owners: KnownOwners, lookups: Lookups) -> None:
         self._tables, self._owners, self._lookups = tables, owners, lookups
 
-    def look_up_owner(self, item: Item, *, gone: bool) -> Reconciliation:
+    def look_up_owner(self, item: Item, *, removed: bool) -> Reconciliation:
         """Read an owner that is in no table live, and enqueue its dependents if they may have to be deleted now.
 
         The lookup is postponed if the table of the owner's resource is new and may still sync.
 
-        gone: whether the owner, or its whole table, was removed from the tables.
+        removed: whether the owner, or its whole table, has disappeared from the tables.
         """
         dependents = self._tables.dependents(item.uid)
         if dependents and self._owners.is_absent(item):
-            yield from self._take_absent(item, dependents)
+            yield from self._handle_absent(item, dependents)
             return None
         resource = self._owners.resource_of(item)
         if not dependents or resource is None:
-            self._owners.take_shown(item)
+            self._owners.discard_uncached(item)
             return None
-        if self._owners.may_still_arrive(resource.id):
-            return RequeueAfter(ARRIVAL_CHECK)
+        if self._owners.may_still_sync(resource.id):
+            return RequeueAfter(SYNC_CHECK)
         command = get_live(resource, item.key)
         outcome = yield from perform(command)
-        live = self._live(item, resource, command, outcome, gone=gone)
+        live = self._live_owner(item, resource, command, outcome, removed=removed)
         if live is not None:
-            return (yield from self._take_unshown(item, live, dependents))
-        yield from self._take_absent(item, dependents)
+            return (yield from self._handle_uncached(item, live, dependents))
+        yield from self._handle_absent(item, dependents)
         return None
 
-    def _live(self, item: Item, resource: Resource, command: Command, outcome: Outcome, *, gone: bool) -> Object | None:
+    def _live_owner(
+        self, item: Item, resource: Resource, command: Command, outcome: Outcome, *, removed: bool
+    ) -> Object | None:
         """Return the owner from the outcome of a live read; None if it does not exist.
 
-        gone: whether the owner, or its whole table, was removed from the tables. If the table still exists, the watch
-            has reported the deletion, and any 404 proves that the owner does not exist. Otherwise only a 404 that names
-            the owner proves it: the resource may not be served any more.
+        removed: whether the owner, or its whole table, has disappeared from the tables. If the table still exists, the
+            watch has reported the deletion, and any 404 proves that the owner does not exist. Otherwise only a 404 that
+            names the owner proves it: the resource may not be served any more.
 
         Raises CommandError if the read failed, and Retry if a 404 proves nothing.
         """
         if isinstance(outcome, Done):
             live = decode_object(outcome.body)
             return live if uid_of(live) == item.uid else None
-        deletion_was_seen = gone and self._owners.lister_of(item) is not None
+        deletion_was_seen = removed and self._owners.lister_of(item) is not None
         if not isinstance(outcome, NotFound):
             raise CommandError(command, outcome)
-        if not deletion_was_seen and not _names(outcome, split_key(item.key)[1]):
+        if not deletion_was_seen and not _names_object(outcome, split_key(item.key)[1]):
             raise Retry(f"{resource} is not served as before: {outcome.message}", after=KIND_CHECK)
         return None
 
-    def _take_absent(self, item: Item, dependents: Sequence[tuple[Lister, Entry]]) -> Step[None]:
-        self._owners.take_absent([item])
+    def _handle_absent(self, item: Item, dependents: Sequence[tuple[Lister, Entry]]) -> Step[None]:
+        self._owners.record_absent([item])
         yield from enqueue_for_deletion(dependents)
 
-    def _take_unshown(self, item: Item, live: Object, dependents: Sequence[tuple[Lister, Entry]]) -> Reconciliation:
+    def _handle_uncached(self, item: Item, live: Object, dependents: Sequence[tuple[Lister, Entry]]) -> Reconciliation:
         """Handle an owner that exists although it was in no table, and schedule its next live read.
 
         If a table contains the owner by now, its dependents are enqueued and no further read is needed. Otherwise the
         dependents are enqueued only if this result is new.
         """
-        if self._owners.shown(item) is not None:
-            self._owners.take_shown(item)
+        if self._owners.find(item) is not None:
+            self._owners.discard_uncached(item)
             yield from enqueue_for_deletion(dependents)
             return None
-        is_new, after = self._taken_unshown(item, live)
+        is_new, after = self._record_uncached(item, live)
         if is_new:
             yield from enqueue_for_deletion(dependents)
         return RequeueAfter(max(0.0, after))
 
-    def _taken_unshown(self, item: Item, live: Object) -> tuple[bool, float]:
+    def _record_uncached(self, item: Item, live: Object) -> tuple[bool, float]:
         waits = metadata(live).get("deletionTimestamp") is not None and FOREGROUND in finalizers_of(live)
-        return self._owners.take_unshown(item, waits=waits)
+        return self._owners.record_uncached(item, waits=waits)
 
     # Queue look_up_owners.
 
@@ -113,41 +115,41 @@ class OwnerLookups:
 
         When all owners are known, enqueue the object in the queue attempt_to_delete, which decides about it.
         """
-        shown = self._owners.shown(item)
-        if shown is None or is_deleting(*shown):
+        found = self._owners.find(item)
+        if found is None or is_deleting(*found):
             self._lookups.forget(item)
             return None
-        lister, entry = shown
+        lister, entry = found
         references = references_of(lister.object_of(entry))
-        lookup = self._lookups.begun(item, entry.resource_version, references)
+        lookup = self._lookups.begin(item, entry.resource_version, references)
         start = lookup.position
-        unseen = lookup.next_unseen(references, lambda reference: self._owners.of(entry.key, reference))
+        unseen = lookup.next_unread(references, lambda reference: self._owners.of(entry.key, reference))
         if not unseen:
             yield Enqueue(DELETE_QUEUE, item)
             return None
-        late = next((owner for _, owner in unseen if self._owners.may_still_arrive(owner.resource)), None)
-        if late is not None:
+        unsynced = next((owner for _, owner in unseen if self._owners.may_still_sync(owner.resource)), None)
+        if unsynced is not None:
             lookup.position = start
-            yield Enqueue(DELETE_QUEUE, late)  # look_up_owner waits for the table, once for all dependents of the owner
+            yield Enqueue(DELETE_QUEUE, unsynced)  # look_up_owner waits for the table
             return None
-        asked = self._lookups.ask(unseen, for_=item)
-        if len(asked) < len(unseen):
+        reads = self._lookups.begin_reads(unseen, dependent=item)
+        if len(reads) < len(unseen):
             lookup.position = start
         try:
-            yield from self._ask_for(lookup, asked)
+            yield from self._read_owners(lookup, reads)
         except (CommandError, Retry):
             lookup.position = start
             raise
         finally:
-            waiting = [other for _, owner in asked for other in self._lookups.answered(owner)]
+            waiting = [other for _, owner in reads for other in self._lookups.end_read(owner)]
         for other in waiting:
             yield Enqueue(LOOKUP_QUEUE, other)
-        if len(asked) < len(unseen):
-            return RequeueAfter(ANSWER_CHECK)  # usually the other requests enqueue it earlier
+        if len(reads) < len(unseen):
+            return RequeueAfter(RESULT_CHECK)  # usually the other requests enqueue it earlier
         yield Enqueue(LOOKUP_QUEUE, item)
         return None
 
-    def _ask_for(self, lookup: Lookup, owners: Sequence[tuple[int, Item]]) -> Step[None]:
+    def _read_owners(self, lookup: Lookup, owners: Sequence[tuple[int, Item]]) -> Step[None]:
         """Read owners live and record whether each exists.
 
         owners: (position in the owner references, item) pairs. If reads fail, the other results are recorded first;
@@ -167,16 +169,16 @@ class OwnerLookups:
             if resource is None:
                 continue
             try:
-                live = self._live(owner, resource, command, outcome, gone=False)
+                live = self._live_owner(owner, resource, command, outcome, removed=False)
             except (CommandError, Retry) as err:
                 failure = err
                 continue
             if live is None:
-                lookup.take_absent(number)
+                lookup.record_absent(number)
                 absent.append(owner)
             else:
-                yield Enqueue(DELETE_QUEUE, owner, after=self._taken_unshown(owner, live)[1])
-        self._owners.take_absent(absent)
+                yield Enqueue(DELETE_QUEUE, owner, after=self._record_uncached(owner, live)[1])
+        self._owners.record_absent(absent)
         if failure is not None:
             raise failure
 
@@ -186,7 +188,7 @@ def enqueue_for_deletion(dependents: Iterable[tuple[Lister, Entry]]) -> Step[Non
         yield Enqueue(DELETE_QUEUE, Item(lister.resource.id, entry.key, entry.uid))
 
 
-def _names(outcome: NotFound, name: str) -> bool:
+def _names_object(outcome: NotFound, name: str) -> bool:
     """Report whether a 404 response names this object, rather than an unknown resource."""
     try:
         status = decode_object(outcome.status)

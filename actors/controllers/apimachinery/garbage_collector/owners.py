@@ -16,9 +16,9 @@ from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
-ARRIVES_WITHIN = 30.0  # seconds to wait until a new table has synced; after that the table is treated as missing
-UNSHOWN_CHECK = 5.0  # seconds until an existing owner that is in no table is read live again; doubled each time
-UNSHOWN_CHECK_MOST = 300.0  # maximum of these delays
+SYNC_TIMEOUT = 30.0  # seconds to wait until a new table has synced; after that the table is treated as missing
+UNCACHED_CHECK = 5.0  # seconds until an existing owner that is in no table is read live again; doubled each time
+UNCACHED_CHECK_MAX = 300.0  # maximum of these delays
 
 
 class KnownOwners:
@@ -31,7 +31,7 @@ class KnownOwners:
     def __init__(self, tables: Tables, clock: Clock) -> None:
         self._tables, self._clock = tables, clock
         self._absent = AbsentOwners()
-        self._unshown: dict[Item, _Unshown] = {}
+        self._uncached: dict[Item, _UncachedOwner] = {}
         self._served = ServedKinds()
         self._announced: dict[str, float] = {}  # by Resource.id: when its table was announced
 
@@ -57,27 +57,27 @@ class KnownOwners:
         """Report whether discovery has found resources to watch."""
         return bool(self._announced)
 
-    def may_still_arrive(self, resource_id: str = "") -> bool:
+    def may_still_sync(self, resource_id: str = "") -> bool:
         """Report whether the table of a resource is new and not synced yet, so that an owner may still appear in it.
 
-        A table is new for ARRIVES_WITHIN seconds after discovery has found its resource.
+        A table is new for SYNC_TIMEOUT seconds after discovery has found its resource.
 
         resource_id: Resource.id of the table; "" for any table.
         """
-        since = self._clock.monotonic() - ARRIVES_WITHIN
+        since = self._clock.monotonic() - SYNC_TIMEOUT
         return any(
             self._announced.get(resource.id, since) > since
             for resource in self._tables.arriving()
             if not resource_id or resource.id == resource_id
         )
 
-    def late(self) -> list[Resource]:
-        """Return the resources whose tables have not synced within ARRIVES_WITHIN."""
+    def unsynced(self) -> list[Resource]:
+        """Return the resources whose tables have not synced within SYNC_TIMEOUT."""
         now = self._clock.monotonic()
         return [
             resource
             for resource in self._tables.arriving()
-            if now - self._announced.get(resource.id, now) > ARRIVES_WITHIN
+            if now - self._announced.get(resource.id, now) > SYNC_TIMEOUT
         ]
 
     # Owners in tables.
@@ -87,13 +87,13 @@ class KnownOwners:
         resource = self.resource_of(item)
         return None if resource is None else self._tables.of_kind(resource.api_version, resource.kind)
 
-    def shown(self, item: Item) -> tuple[Lister, Entry] | None:
+    def find(self, item: Item) -> tuple[Lister, Entry] | None:
         """Return the item's object as (lister, table entry); None if no table contains an object with its uid."""
         lister = self.lister_of(item)
         entry = None if lister is None else lister.entry(item.key)
         return None if lister is None or entry is None or entry.uid != item.uid else (lister, entry)
 
-    def elsewhere(self, items: Iterable[Item]) -> set[Item]:
+    def in_other_namespaces(self, items: Iterable[Item]) -> set[Item]:
         """Return those of the items whose uid belongs to an object of the same kind in another namespace.
 
         Each table is scanned completely, but only once for all items.
@@ -123,7 +123,7 @@ class KnownOwners:
         served = self._served.find(api_version, kind)
         if served is None:
             return Owner(
-                OwnerState.ABSENT if self._has_gone_with_its_kind(item, reference) else OwnerState.UNKNOWN_KIND
+                OwnerState.ABSENT if self._is_absent_in_former_resource(item, reference) else OwnerState.UNKNOWN_KIND
             )
         lister = self._tables.of_kind(api_version, kind)
         resource = served.resource if lister is None else lister.resource
@@ -136,12 +136,12 @@ class KnownOwners:
             return Owner(OwnerState.WAITING if waits_for_dependents(lister, entry) else OwnerState.SOLID, owner)
         if owner in self._absent:
             return Owner(OwnerState.ABSENT, owner)
-        unshown = self._unshown.get(owner)
-        if unshown is not None:
-            return Owner(OwnerState.WAITING if unshown.waits else OwnerState.SOLID, owner)
+        uncached = self._uncached.get(owner)
+        if uncached is not None:
+            return Owner(OwnerState.WAITING if uncached.waits else OwnerState.SOLID, owner)
         return Owner(OwnerState.UNSEEN, owner)
 
-    def _has_gone_with_its_kind(self, item: Key, reference: Reference) -> bool:
+    def _is_absent_in_former_resource(self, item: Key, reference: Reference) -> bool:
         former = self._served.find_former(reference.get("apiVersion") or "", reference.get("kind") or "")
         if former is None:
             return False
@@ -153,37 +153,37 @@ class KnownOwners:
     def is_absent(self, item: Item) -> bool:
         return item in self._absent
 
-    def was_elsewhere(self, item: Item) -> bool:
+    def is_in_other_namespace(self, item: Item) -> bool:
         """Report whether another namespace contained an object with this absent owner's uid when it was looked up."""
-        return self._absent.is_elsewhere(item)
+        return self._absent.was_in_other_namespace(item)
 
-    def take_absent(self, items: Iterable[Item]) -> None:
+    def record_absent(self, items: Iterable[Item]) -> None:
         """Record that these owners do not exist."""
         new = [item for item in items if item not in self._absent]
-        elsewhere = self.elsewhere(new)
+        in_other_namespaces = self.in_other_namespaces(new)
         for item in new:
-            self.take_shown(item)
-            self._absent.add(item, elsewhere=item in elsewhere)
+            self.discard_uncached(item)
+            self._absent.add(item, in_other_namespace=item in in_other_namespaces)
 
-    def take_unshown(self, item: Item, *, waits: bool) -> tuple[bool, float]:
+    def record_uncached(self, item: Item, *, waits: bool) -> tuple[bool, float]:
         """Record that an owner exists although it is in no table.
 
         waits: whether its foreground deletion waits for its dependents.
 
         Returns (whether this differs from the last record, seconds until the next live read of the owner).
         """
-        before = self._unshown.get(item)
+        before = self._uncached.get(item)
         lookups = 0 if before is None else before.lookups + 1
-        self._unshown[item] = _Unshown(waits, lookups)
+        self._uncached[item] = _UncachedOwner(waits, lookups)
         is_news = before is None or before.waits != waits
-        return is_news, min(UNSHOWN_CHECK * 2.0 ** min(lookups, 10), UNSHOWN_CHECK_MOST)
+        return is_news, min(UNCACHED_CHECK * 2.0 ** min(lookups, 10), UNCACHED_CHECK_MAX)
 
-    def take_shown(self, item: Item) -> None:
+    def discard_uncached(self, item: Item) -> None:
         """Drop the record of an owner that is in a table now, or that has no dependents any more."""
-        self._unshown.pop(item, None)
+        self._uncached.pop(item, None)
 
 
-class _Unshown:
+class _UncachedOwner:
     """Record of an owner that exists although it is in no table.
 
     waits: whether its foreground deletion waits for its dependents.

@@ -63,8 +63,8 @@ def without_owners(resource: Resource, obj: Object, uids: Collection[str], *, st
         precondition.
     """
     if strategic:
-        gone = [{"$patch": "delete", "uid": uid} for uid in uids]
-        return _strategic(resource, obj, gone)
+        removals = [{"$patch": "delete", "uid": uid} for uid in uids]
+        return _strategic(resource, obj, removals)
     return _merge(resource, obj, [reference for reference in references_of(obj) if reference.get("uid") not in uids])
 
 

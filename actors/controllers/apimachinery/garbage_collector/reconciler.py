@@ -28,7 +28,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcm.actors.controllers.apimachinery.garbage_collector.graph import CONTENT_TYPE, dot, graph_around, owner_graph
+from kcm.actors.controllers.apimachinery.garbage_collector.graph import (
+    CONTENT_TYPE,
+    connected_subgraph,
+    dot,
+    owner_graph,
+)
 from kcm.actors.controllers.apimachinery.garbage_collector.items import (
     FINALIZERS,
     FOREGROUND,
@@ -41,15 +46,16 @@ from kcm.actors.controllers.apimachinery.garbage_collector.items import (
     waits_for_dependents,
 )
 from kcm.actors.controllers.apimachinery.garbage_collector.lookups import Lookups
-from kcm.actors.controllers.apimachinery.garbage_collector.metadata_patches import MakePatch, Patching
+from kcm.actors.controllers.apimachinery.garbage_collector.lru_cache import LruCache
+from kcm.actors.controllers.apimachinery.garbage_collector.metadata_patches import MetadataPatcher, PatchBuilder
 from kcm.actors.controllers.apimachinery.garbage_collector.misplaced import REASON, MisplacedOwners, event_text
 from kcm.actors.controllers.apimachinery.garbage_collector.owner_lookups import (
-    ARRIVAL_CHECK,
     KIND_CHECK,
+    SYNC_CHECK,
     OwnerLookups,
     enqueue_for_deletion,
 )
-from kcm.actors.controllers.apimachinery.garbage_collector.owners import ARRIVES_WITHIN, UNSHOWN_CHECK, KnownOwners
+from kcm.actors.controllers.apimachinery.garbage_collector.owners import SYNC_TIMEOUT, UNCACHED_CHECK, KnownOwners
 from kcm.actors.controllers.apimachinery.garbage_collector.ownership import (
     OwnerReferences,
     OwnerState,
@@ -57,7 +63,6 @@ from kcm.actors.controllers.apimachinery.garbage_collector.ownership import (
     unblocking,
     without_owners,
 )
-from kcm.actors.controllers.apimachinery.garbage_collector.recent import Recent
 from kcm.actors.reconciliation import (
     DebugPage,
     Enqueue,
@@ -104,11 +109,11 @@ class GarbageCollectorReconciler:
         """
         self._tables, self._clock, self._log, self._failed = tables, clock, log, failed
         self._began = clock.monotonic()
-        self._owners, self._patching = KnownOwners(tables, clock), Patching()
+        self._owners, self._patcher = KnownOwners(tables, clock), MetadataPatcher()
         self._lookups, self._misplaced = Lookups(), MisplacedOwners()
         self._owner_lookups = OwnerLookups(tables, self._owners, self._lookups)
         # Objects with misplaced owners that were checked a second time.
-        self._rechecked: Recent[Item, bool] = Recent(RECHECKED)
+        self._rechecked: LruCache[Item, bool] = LruCache(RECHECKED)
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
         match message:
@@ -123,20 +128,20 @@ class GarbageCollectorReconciler:
     # Queue attempt_to_delete.
 
     def attempt_to_delete(self, key: Item) -> Reconciliation:
-        item = key._replace(gone=False)
-        shown = self._owners.shown(item)
-        if shown is None:
+        item = key._replace(removed=False)
+        found = self._owners.find(item)
+        if found is None:
             self._rechecked.pop(item)
             self._misplaced.forget(item)
             self._lookups.forget(item)
-            return (yield from self._owner_lookups.look_up_owner(item, gone=key.gone))
-        lister, entry = shown
-        self._owners.take_shown(item)
+            return (yield from self._owner_lookups.look_up_owner(item, removed=key.removed))
+        lister, entry = found
+        self._owners.discard_uncached(item)
         if is_deleting(lister, entry):
             if ORPHAN in entry.finalizers:
                 yield Enqueue(ORPHAN_QUEUE, item)
             elif FOREGROUND in entry.finalizers:
-                return (yield from self._finish(lister, entry))
+                return (yield from self._finish_foreground_deletion(lister, entry))
             return None
         return (yield from self._process(item, lister, entry))
 
@@ -155,10 +160,10 @@ class GarbageCollectorReconciler:
         if ownership.has(OwnerState.MISPLACED):  # permanent: only the event depends on another check
             self._lookups.forget(item)
             misplaced = {owner for _, owner in ownership.items(OwnerState.MISPLACED)}
-            if self._rechecked.get(item) or self._owners.elsewhere(misplaced) == misplaced:
+            if self._rechecked.get(item) or self._owners.in_other_namespaces(misplaced) == misplaced:
                 return None
             self._rechecked.put(item, True)
-            return RequeueAfter(UNSHOWN_CHECK)  # once, because the table of its owner may be stale
+            return RequeueAfter(UNCACHED_CHECK)  # once, because the table of its owner may be stale
         if ownership.has(OwnerState.UNKNOWN_KIND):
             self._log.debug("owner of a kind that is not served", key=str(item))
             return RequeueAfter(KIND_CHECK)
@@ -172,19 +177,19 @@ class GarbageCollectorReconciler:
         if ownership.has(OwnerState.SOLID):
             uids = sorted({reference["uid"] for reference in dangling})
             self._log.info("owner references removed", key=str(item), owners=uids[:LOGGED], count=len(uids))
-            yield from self._patching.all_of([(lister, obj)], _without(uids))
+            yield from self._patcher.patch_all([(lister, obj)], _removal_of(uids))
             self._lookups.forget(item)
             return None
-        if waiting and self._owners.may_still_arrive():
-            return RequeueAfter(ARRIVAL_CHECK)
-        depends_on = [(owner_lister.resource, owner.key) for owner_lister, owner in self._owners_shown(ownership)]
+        if waiting and self._owners.may_still_sync():
+            return RequeueAfter(SYNC_CHECK)
+        depends_on = [(owner_lister.resource, owner.key) for owner_lister, owner in self._waiting_owners(ownership)]
         dependents = self._tables.dependents(entry.uid) if waiting else []
         if dependents:
             if any(waits_for_dependents(*dependent) for dependent in dependents):
                 # As upstream: unblock the owner, which may be part of a circle of waiting objects. If it is not, the
                 # owner does not wait for this object.
-                yield from self._patching.all_of([(lister, obj)], unblocking)
-                now = self._owners.shown(item)
+                yield from self._patcher.patch_all([(lister, obj)], unblocking)
+                now = self._owners.find(item)
                 if now is None:
                     return None
                 entry, obj = now[1], lister.object_of(now[1])
@@ -200,15 +205,15 @@ class GarbageCollectorReconciler:
         lookup = self._lookups.known(item, entry.resource_version, references)
         found = [self._owners.of(entry.key, reference) for reference in references]
         if lookup is not None:
-            found = [lookup.refined(number, owner) for number, owner in enumerate(found)]
+            found = [lookup.resolved(number, owner) for number, owner in enumerate(found)]
         return OwnerReferences(zip(references, found, strict=True))
 
-    def _owners_shown(self, ownership: OwnerReferences) -> Iterable[tuple[Lister, Entry]]:
+    def _waiting_owners(self, ownership: OwnerReferences) -> Iterable[tuple[Lister, Entry]]:
         """Yield the (lister, entry) of each owner that waits for its dependents, if a table contains the owner."""
         for _, owner in ownership.items(OwnerState.WAITING):
-            shown = self._owners.shown(owner)
-            if shown is not None:
-                yield shown
+            found = self._owners.find(owner)
+            if found is not None:
+                yield found
 
     def _delete(
         self,
@@ -244,14 +249,14 @@ class GarbageCollectorReconciler:
     def _report_misplaced(self, item: Item, lister: Lister, obj: Object, ownership: OwnerReferences) -> Step[None]:
         """Record the event OwnerRefInvalidNamespace if the object has misplaced references that were not reported."""
         suspects = ownership.items(OwnerState.MISPLACED)
-        elsewhere = self._owners.elsewhere(owner for _, owner in suspects)
+        in_other_namespaces = self._owners.in_other_namespaces(owner for _, owner in suspects)
         misplaced = [
             *(
                 reference
                 for reference, owner in ownership.items(OwnerState.ABSENT)
-                if self._owners.was_elsewhere(owner)
+                if self._owners.is_in_other_namespace(owner)
             ),
-            *(reference for reference, owner in suspects if owner in elsewhere),
+            *(reference for reference, owner in suspects if owner in in_other_namespaces),
         ]
         reference = self._misplaced.report(item, misplaced)
         if reference is not None:
@@ -264,22 +269,22 @@ class GarbageCollectorReconciler:
 
     # Owners that wait for their dependents.
 
-    def _finish(self, lister: Lister, entry: Entry) -> Reconciliation:
+    def _finish_foreground_deletion(self, lister: Lister, entry: Entry) -> Reconciliation:
         """Continue a foreground deletion: enqueue the owner's dependents for deletion.
 
         The finalizer foregroundDeletion is removed from the owner once no dependent with blockOwnerDeletion is left.
         """
-        if self._owners.may_still_arrive():
-            return RequeueAfter(ARRIVAL_CHECK)
+        if self._owners.may_still_sync():
+            return RequeueAfter(SYNC_CHECK)
         dependents = self._tables.dependents(entry.uid)
         if any(of.blocks(dependent, entry.uid) for of, dependent in dependents):
             yield from enqueue_for_deletion([dependent for dependent in dependents if not is_deleting(*dependent)])
             return None
-        yield from self._release(lister, entry, FOREGROUND)
+        yield from self._remove_finalizer(lister, entry, FOREGROUND)
         yield from enqueue_for_deletion([dependent for dependent in dependents if not is_deleting(*dependent)])
         return None
 
-    def _release(self, lister: Lister, entry: Entry, finalizer: str) -> Step[None]:
+    def _remove_finalizer(self, lister: Lister, entry: Entry, finalizer: str) -> Step[None]:
         self._log.info("finalizer removed", key=entry.key, resource=lister.resource.name, finalizer=finalizer)
         yield from remove_finalizer(lister, lister.object_of(entry), finalizer)
 
@@ -290,17 +295,17 @@ class GarbageCollectorReconciler:
 
         Source: attemptToOrphanWorker.
         """
-        shown = self._owners.shown(item)
-        if shown is None or ORPHAN not in shown[1].finalizers or not is_deleting(*shown):
+        found = self._owners.find(item)
+        if found is None or ORPHAN not in found[1].finalizers or not is_deleting(*found):
             return None
-        lister, entry = shown
-        if self._owners.may_still_arrive():
-            return RequeueAfter(ARRIVAL_CHECK)
+        lister, entry = found
+        if self._owners.may_still_sync():
+            return RequeueAfter(SYNC_CHECK)
         dependents = [(of, of.object_of(dependent)) for of, dependent in self._tables.dependents(item.uid)]
         if dependents:
             self._log.info("dependents orphaned", key=str(item), dependents=len(dependents))
-        yield from self._patching.all_of(dependents, _without([item.uid]))
-        yield from self._release(lister, entry, ORPHAN)
+        yield from self._patcher.patch_all(dependents, _removal_of([item.uid]))
+        yield from self._remove_finalizer(lister, entry, ORPHAN)
         return None
 
     # Debug page.
@@ -314,7 +319,7 @@ class GarbageCollectorReconciler:
             return None
         graph = owner_graph(self._tables, self._is_absent)
         if uids := query.get("uid"):
-            graph = graph_around(graph, uids)
+            graph = connected_subgraph(graph, uids)
         return DebugPage(dot(graph), CONTENT_TYPE)
 
     def _is_absent(self, item: Key, reference: Reference) -> bool:
@@ -328,19 +333,19 @@ class GarbageCollectorReconciler:
         Objects of these resources, and dependents of such objects, are not collected.
         """
         yield from ()
-        if self._clock.monotonic() - self._began < ARRIVES_WITHIN:
+        if self._clock.monotonic() - self._began < SYNC_TIMEOUT:
             return None
-        late = [resource.name for resource in self._owners.late()]
-        if late:
+        unsynced = [resource.name for resource in self._owners.unsynced()]
+        if unsynced:
             self._failed()
-            self._log.warning("garbage collector: not all resource monitors could be synced", resources=late)
+            self._log.warning("garbage collector: not all resource monitors could be synced", resources=unsynced)
         elif not self._owners.has_tables():
             self._failed()
             self._log.info("no resources reported by discovery, skipping garbage collector sync", v=2)
         return None
 
 
-def _without(owners: Sequence[str]) -> MakePatch:
+def _removal_of(owners: Sequence[str]) -> PatchBuilder:
     def make(resource: Resource, obj: Object, *, strategic: bool) -> Patch:
         return without_owners(resource, obj, owners, strategic=strategic)
 

@@ -12,16 +12,16 @@ def owner(name: str) -> Item:
 
 def test_least_recently_used_owner_is_evicted_first() -> None:
     absent = AbsentOwners(most=2)
-    absent.add(owner("rc1"), elsewhere=False)
-    absent.add(owner("rc2"), elsewhere=True)
+    absent.add(owner("rc1"), in_other_namespace=False)
+    absent.add(owner("rc2"), in_other_namespace=True)
     assert owner("rc1") in absent
-    absent.add(owner("rc3"), elsewhere=False)
+    absent.add(owner("rc3"), in_other_namespace=False)
     assert [name for name in ("rc1", "rc2", "rc3") if owner(name) in absent] == ["rc1", "rc3"]
 
 
 def test_owners_with_equal_uids_differ_by_coordinates() -> None:
     absent = AbsentOwners()
-    absent.add(owner("rc1"), elsewhere=True)
+    absent.add(owner("rc1"), in_other_namespace=True)
     assert Item("v1/secrets", "ns/rc1", "rc1") not in absent
     assert Item("v1/replicationcontrollers", "other/rc1", "rc1") not in absent
-    assert absent.is_elsewhere(owner("rc1"))
+    assert absent.was_in_other_namespace(owner("rc1"))

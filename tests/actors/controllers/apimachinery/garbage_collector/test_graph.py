@@ -16,8 +16,8 @@ from kcm.actors.controllers.apimachinery.garbage_collector.graph import (
     CONTENT_TYPE,
     Graph,
     GraphNode,
+    connected_subgraph,
     dot,
-    graph_around,
 )
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.protocols.messages.debug_pages import PageShown, ShowPage
@@ -47,13 +47,13 @@ FIRST, SECOND = ["alpha", "bravo", "charlie"], ["delta", "foxtrot", "golf"]
 def test_graph_around_uids_contains_the_connected_objects(
     uids: list[str], nodes: list[str], edges: list[tuple[str, str]]
 ) -> None:
-    around = graph_around(TWO_CHAINS, uids)
+    around = connected_subgraph(TWO_CHAINS, uids)
     assert ([node.uid for node in around.nodes], around.edges) == (nodes, edges)
 
 
 def test_cycle_is_visited_once() -> None:
     circle = Graph([GraphNode("a"), GraphNode("b")], [("a", "b"), ("b", "a")])
-    assert graph_around(circle, ["a"]) == circle
+    assert connected_subgraph(circle, ["a"]) == circle
 
 
 def test_graph_without_objects() -> None:

@@ -9,7 +9,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class LruCache(Generic[K, V]):
     """LRU cache: a mapping that keeps only its `most` most recently used entries."""
 
     def __init__(self, most: int) -> None:
