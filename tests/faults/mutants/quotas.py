@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
-import kcm.actors.controllers.apimachinery.resourcequota.changes as changes
 import kcm.actors.controllers.apimachinery.resourcequota.reconciler as reconciler
+import kcm.actors.controllers.apimachinery.resourcequota.watches as watches
 from kcm.actors.controllers.apimachinery.resourcequota.evaluators import status_of
 from kcm.actors.controllers.apimachinery.resourcequota.reconciler import ResourceQuotaReconciler
 from kcm.actors.reconciliation import update
@@ -43,7 +43,7 @@ def usage_is_overwritten() -> Any:
 
 
 def deletions_give_nothing_back() -> Any:
-    return patch.object(changes, "quotas_of", lambda *_: iter(()))
+    return patch.object(watches, "quotas_of", lambda *_: iter(()))
 
 
 def nothing_is_charged() -> Any:

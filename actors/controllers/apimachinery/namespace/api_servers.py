@@ -13,26 +13,27 @@ from kcm.protocols.messages.outcomes import Done
 from kcm.protocols.objects import decode_object
 from kcm.protocols.resources import ENDPOINT_SLICES, LEASES
 
-ALONE = 1.0  # seconds if there is a single API server
-SEVERAL = 5.0  # seconds, as upstream's namespaceDeletionGracePeriod
+SINGLE_SERVER = 1.0  # seconds if there is a single API server
+SEVERAL_SERVERS = 5.0  # seconds, as upstream's namespaceDeletionGracePeriod
 IDENTITIES = "apiserver.kubernetes.io/identity=kube-apiserver"
 OF_KUBERNETES = "kubernetes.io/service-name=kubernetes"
 
 
 @step
-def creations_end_after() -> Step[float]:
-    """Return how many seconds after a namespace's deletion objects may still be created in it: ALONE or SEVERAL.
+def creation_window() -> Step[float]:
+    """Return how many seconds after a namespace's deletion objects may still be created in it.
 
-    This depends on the number of API servers, which are counted by their identity Leases, or, without Leases, by the
-    endpoints of the Service kubernetes. If the Leases cannot be listed, the result is SEVERAL.
+    This is SINGLE_SERVER or SEVERAL_SERVERS, depending on the number of API servers. They are counted by their identity
+    Leases, or by the endpoints of the Service kubernetes if there are no Leases. If the Leases cannot be listed, the
+    result is SEVERAL_SERVERS.
     """
     outcome = yield from perform(list_live(LEASES, "kube-system", label_selector=IDENTITIES))
     if not isinstance(outcome, Done):
-        return SEVERAL
+        return SEVERAL_SERVERS
     servers = len(decode_object(outcome.body).get("items") or ())
     if servers == 0:
         outcome = yield from perform(list_live(ENDPOINT_SLICES, "default", label_selector=OF_KUBERNETES))
         slices = decode_object(outcome.body).get("items") or () if isinstance(outcome, Done) else ()
         endpoints = (endpoint for slice_ in slices for endpoint in slice_.get("endpoints") or ())
         servers = len({address for endpoint in endpoints for address in endpoint.get("addresses") or ()})
-    return ALONE if servers == 1 else SEVERAL
+    return SINGLE_SERVER if servers == 1 else SEVERAL_SERVERS

@@ -26,33 +26,33 @@ class Findings:
     finalizers: Counter[str] = field(default_factory=Counter)  # number of remaining objects by finalizer
 
 
-class _Form(NamedTuple):
+class _ConditionTexts(NamedTuple):
     type: str
     good: tuple[str, str]  # reason and message if the status is False
     bad: str  # reason if the status is True
 
 
-_DISCOVERY = _Form(
+_DISCOVERY = _ConditionTexts(
     "NamespaceDeletionDiscoveryFailure",
     ("ResourcesDiscovered", "All resources successfully discovered"),
     "DiscoveryFailed",
 )
-_PARSING = _Form(
+_PARSING = _ConditionTexts(
     "NamespaceDeletionGroupVersionParsingFailure",
     ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
     "GroupVersionParsingFailed",
 )
-_CONTENT = _Form(
+_CONTENT = _ConditionTexts(
     "NamespaceDeletionContentFailure",
     ("ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
     "ContentDeletionFailed",
 )
-_REMAINING = _Form(
+_REMAINING = _ConditionTexts(
     "NamespaceContentRemaining",
     ("ContentRemoved", "All content successfully removed"),
     "SomeResourcesRemain",
 )
-_FINALIZERS = _Form(
+_FINALIZERS = _ConditionTexts(
     "NamespaceFinalizersRemaining",
     ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
     "SomeFinalizersRemain",
@@ -71,7 +71,7 @@ def with_findings(status: Mapping[str, Any], found: Findings, *, now: float) -> 
     return {**status, "conditions": conditions}
 
 
-def _messages(found: Findings) -> Iterator[tuple[_Form, str]]:
+def _messages(found: Findings) -> Iterator[tuple[_ConditionTexts, str]]:
     """Yield each condition with its message, in upstream's order. An empty message means that its status is False."""
     yield _DISCOVERY, found.discovery
     yield _PARSING, found.parsing

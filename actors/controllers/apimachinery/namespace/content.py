@@ -1,6 +1,6 @@
 """Deletion of all objects of given resources in a namespace, and a count of the objects that remain.
 
-1. find_any lists each resource in pages of 50 objects. Resources without objects need no further request.
+1. find_content lists each resource in pages of 50 objects. Resources without objects need no further request.
 2. delete_content deletes the collection of each resource, or its objects one by one if the server does not support
    deletecollection, and lists the objects that remain, for example because they have finalizers.
 
@@ -33,7 +33,7 @@ from kcm.protocols.messages.outcomes import Conflict, Done, Failure, Gone, Inval
 from kcm.protocols.objects import Object, decode_object, make_key, metadata, name_of, uid_of
 from kcm.protocols.resources import Resource
 
-AT_ONCE = 32  # concurrent requests for one namespace
+CONCURRENCY = 32  # concurrent requests for one namespace
 PAGE = 50  # objects in a page of a list
 METHOD_NOT_ALLOWED = 405
 BACKGROUND = "Background"
@@ -54,14 +54,14 @@ class Content:
 
 
 @step
-def find_any(namespace: str, served: Sequence[ServedResource]) -> Step[dict[ServedResource, Pages]]:
+def find_content(namespace: str, served: Sequence[ServedResource]) -> Step[dict[ServedResource, Pages]]:
     """List each resource in the namespace. Return the resources that have objects, with the pages of their lists.
 
     Resources that could not be listed are included with a single page, because they may have objects.
     """
     listed = [kind for kind in served if "list" in kind.verbs]
     commands = [list_live(kind.resource, namespace, metadata_only=True, limit=PAGE) for kind in listed]
-    outcomes = yield from in_batches(commands, AT_ONCE)
+    outcomes = yield from in_batches(commands, CONCURRENCY)
     found: dict[ServedResource, Pages] = dict.fromkeys(served, WHOLE)
     next_pages: dict[ServedResource, str] = {}
     for kind, outcome in zip(listed, outcomes, strict=True):
@@ -76,7 +76,7 @@ def find_any(namespace: str, served: Sequence[ServedResource]) -> Step[dict[Serv
             list_live(kind.resource, namespace, metadata_only=True, limit=PAGE, continue_from=token)
             for kind, token in next_pages.items()
         ]
-        outcomes = yield from in_batches(commands, AT_ONCE)
+        outcomes = yield from in_batches(commands, CONCURRENCY)
         # If a page cannot be listed, the pages after it are unknown. The last known page is deleted without a limit.
         pages = zip(next_pages, outcomes, strict=True)
         next_pages = {
@@ -95,7 +95,7 @@ def continue_token(outcome: Done) -> str:
 def delete_content(namespace: str, pages: Mapping[ServedResource, Pages]) -> Step[Content]:
     """Delete all objects of these resources with background propagation, and count the objects that remain.
 
-    pages: the pages of each resource's collection, from find_any; each page is deleted with one request.
+    pages: the pages of each resource's collection, from find_content; each page is deleted with one request.
     """
     content = Content()
     failed: set[ServedResource] = set()
@@ -110,7 +110,7 @@ def delete_content(namespace: str, pages: Mapping[ServedResource, Pages]) -> Ste
     deletions = [
         (kind, command) for kind in collections for command in _delete_pages(kind.resource, namespace, pages[kind])
     ]
-    outcomes = yield from in_batches([command for _, command in deletions], AT_ONCE)
+    outcomes = yield from in_batches([command for _, command in deletions], CONCURRENCY)
     single = {kind for kind in served if kind not in collections}
     for (kind, command), outcome in zip(deletions, outcomes, strict=True):
         if is_unsupported(outcome):
@@ -135,7 +135,7 @@ def _delete_each(namespace: str, served: Iterable[ServedResource], record: Recor
     """Delete the objects of these resources one by one, because the resources do not support deletecollection."""
     listed = [kind for kind in served if "list" in kind.verbs]
     lists = [list_live(kind.resource, namespace, metadata_only=True) for kind in listed]
-    outcomes = yield from in_batches(lists, AT_ONCE)
+    outcomes = yield from in_batches(lists, CONCURRENCY)
     found: list[tuple[ServedResource, Object]] = []
     for kind, command, outcome in zip(listed, lists, outcomes, strict=True):
         if isinstance(outcome, Done):
@@ -152,7 +152,7 @@ def _delete_each(namespace: str, served: Iterable[ServedResource], record: Recor
         )
         for kind, obj in found
     ]
-    outcomes = yield from in_batches(deletions, AT_ONCE)
+    outcomes = yield from in_batches(deletions, CONCURRENCY)
     for (kind, _), deletion, outcome in zip(found, deletions, outcomes, strict=True):
         # Conflict: an object with another uid has the name now.
         if not isinstance(outcome, Done | Conflict) and not is_unsupported(outcome):
@@ -164,7 +164,7 @@ def _count(namespace: str, served: Iterable[ServedResource], content: Content, r
     """List the remaining objects of each resource, and add their number and their finalizers to `content`."""
     listed = [kind for kind in served if "list" in kind.verbs]
     lists = [list_live(kind.resource, namespace, metadata_only=True) for kind in listed]
-    outcomes = yield from in_batches(lists, AT_ONCE)
+    outcomes = yield from in_batches(lists, CONCURRENCY)
     for kind, command, outcome in zip(listed, lists, outcomes, strict=True):
         if isinstance(outcome, Done):
             remaining = items_of(outcome)
@@ -193,7 +193,7 @@ def items_of(outcome: Done) -> list[Object]:
     return [{**item, "metadata": metadata(item)} for item in items if isinstance(item, dict)]
 
 
-def grace_left(pods: Collection[Object], *, since_deletion: float) -> int:
+def remaining_grace(pods: Collection[Object], *, since_deletion: float) -> int:
     """Return the longest grace period of the unfinished pods in seconds; 0 if it is over.
 
     since_deletion: seconds since the deletion of the namespace was requested, when the grace periods began.

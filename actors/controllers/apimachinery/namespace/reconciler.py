@@ -30,7 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcm.actors.controllers.apimachinery.namespace.api_servers import SEVERAL, creations_end_after
+from kcm.actors.controllers.apimachinery.namespace.api_servers import SEVERAL_SERVERS, creation_window
 from kcm.actors.controllers.apimachinery.namespace.conditions import Findings, with_findings
 from kcm.actors.controllers.apimachinery.namespace.content import (
     PAGE,
@@ -38,11 +38,11 @@ from kcm.actors.controllers.apimachinery.namespace.content import (
     Pages,
     continue_token,
     delete_content,
-    find_any,
-    grace_left,
+    find_content,
     items_of,
+    remaining_grace,
 )
-from kcm.actors.controllers.apimachinery.namespace.served import Served, served_now
+from kcm.actors.controllers.apimachinery.namespace.served import Served, discover_served
 from kcm.actors.reconciliation import (
     Change,
     Reconciliation,
@@ -79,11 +79,11 @@ SERVED_PODS = ServedResource(
     verbs=("delete", "deletecollection", "list"),
 )
 TERMINATING = "Terminating"
-FINALIZERS_TAKE = 15  # estimated seconds until the owners of finalizers have removed them
-MOST_CONFLICTS = 10  # consecutive conflicts until the sync fails
+FINALIZER_ESTIMATE = 15  # estimated seconds until the owners of finalizers have removed them
+MAX_CONFLICTS = 10  # consecutive conflicts until the sync fails
 SYNC_BACKOFF = Backoff(first=0.1, most=60.0)  # between syncs of a namespace in which the same objects remain
 REQUEST_TIMEOUT = 60.0  # seconds: default of kube-apiserver
-AT_FIRST, AT_MOST = 0.05, 5.0  # minimum seconds between two syncs, even if the tables are empty earlier
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0  # minimum seconds between two syncs, even if the tables are empty earlier
 
 
 class NamespaceController:
@@ -92,37 +92,37 @@ class NamespaceController:
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
         self._tables, self._clock, self._log = tables, clock, log
         self._namespaces = tables[NAMESPACES]
-        self._under_way: dict[Key, _Deletion] = {}
+        self._deletions: dict[Key, _Deletion] = {}
 
     def reconcile(self, name: Key) -> Reconciliation:
         """Delete the content of a terminating namespace, then finalize it. Source: syncNamespaceFromKey."""
         shown = self._namespaces.entry(name)
         if shown is None or not _is_terminating(shown):
-            self._under_way.pop(name, None)
+            self._deletions.pop(name, None)
             return None
-        deletion = self._under_way.get(name)
+        deletion = self._deletions.get(name)
         if deletion is None or deletion.uid != shown.uid:
-            deletion = self._under_way[name] = _Deletion(shown.uid, self._clock.monotonic())
+            deletion = self._deletions[name] = _Deletion(shown.uid, self._clock.monotonic())
         pause = self._pause(name, deletion)
         if pause > 0:
             return RequeueAfter(pause)
         namespace = yield from self._read(name)
-        if namespace is None or not _waits_for_us(namespace) or uid_of(namespace) != deletion.uid:
+        if namespace is None or not _has_our_finalizer(namespace) or uid_of(namespace) != deletion.uid:
             return None
         try:
-            return (yield from self._empty(namespace, deletion))
+            return (yield from self._delete_and_finalize(namespace, deletion))
         except CommandError:
             deletion.wait_until(self._clock.monotonic() + SYNC_BACKOFF.delay(deletion.repeats))
             deletion.repeats += 1
             raise
 
-    def _empty(self, namespace: Object, deletion: _Deletion) -> Reconciliation:
+    def _delete_and_finalize(self, namespace: Object, deletion: _Deletion) -> Reconciliation:
         began = self._clock.monotonic()
         name = namespace["metadata"]["name"]
         terminating = yield from self._write(namespace, _terminating, "status")
         if terminating is None:
             return None
-        served = yield from served_now()
+        served = yield from discover_served()
         content, estimate = yield from self._delete_all(terminating, served)
         found = _findings(name, served, content, estimate)
         reported = yield from self._report(terminating, found)
@@ -133,8 +133,8 @@ class NamespaceController:
         if content.numbers or found.discovery or found.parsing:
             return self._wait(deletion, found, content, estimate)
         settled = deletion.unknown_until
-        if began < deletion.since + SEVERAL:
-            settled = max(settled, deletion.since + (yield from creations_end_after()))
+        if began < deletion.since + SEVERAL_SERVERS:
+            settled = max(settled, deletion.since + (yield from creation_window()))
         if began < settled:
             deletion.wait_until(settled)
             return RequeueAfter(max(0.0, settled - self._clock.monotonic()))
@@ -152,12 +152,12 @@ class NamespaceController:
         content, estimate = yield from self._delete_pods(namespace)
         if content.numbers or content.failures:
             return content, estimate
-        found = yield from find_any(name, [kind for kind in served.resources if kind.resource.id != PODS.id])
+        found = yield from find_content(name, [kind for kind in served.resources if kind.resource.id != PODS.id])
         if not found:
             return content, 0
         self._log.info("content deleted", key=name, resources=[str(kind.resource) for kind in found])
         content = yield from delete_content(name, found)
-        return content, FINALIZERS_TAKE if any(content.finalizers.values()) else 0
+        return content, FINALIZER_ESTIMATE if any(content.finalizers.values()) else 0
 
     def _delete_pods(self, namespace: Object) -> Step[tuple[Content, int]]:
         # Pods are listed even if discovery has not found them: pods must be deleted before all other content.
@@ -178,11 +178,11 @@ class NamespaceController:
         if not pods:
             return Content(), 0
         since = self._clock.now() - parse_time(namespace["metadata"]["deletionTimestamp"])
-        grace = grace_left(pods, since_deletion=since)
+        grace = remaining_grace(pods, since_deletion=since)
         self._log.info("pods deleted", key=name, pods=len(pods), grace_seconds=grace)
         content = yield from delete_content(name, {SERVED_PODS: pages})
         if grace == 0 and any(content.finalizers.values()):
-            grace = FINALIZERS_TAKE
+            grace = FINALIZER_ESTIMATE
         return content, grace
 
     # Waiting.
@@ -195,7 +195,7 @@ class NamespaceController:
             seconds = SYNC_BACKOFF.delay(repeats)
         now = self._clock.monotonic()
         deletion.due, deletion.resources = now + seconds, tuple(content.numbers)
-        deletion.not_before = now + min(AT_FIRST * 2.0 ** min(repeats, 10), AT_MOST)
+        deletion.not_before = now + min(FIRST_PAUSE * 2.0 ** min(repeats, 10), LONGEST_PAUSE)
         left = {str(resource): number for resource, number in content.numbers.items()}
         self._log.debug("content remaining in namespace", uid=deletion.uid, remaining=left, seconds=round(seconds, 3))
         return RequeueAfter(seconds)
@@ -243,12 +243,12 @@ class NamespaceController:
         """Update a subresource of the namespace. Return the stored namespace; None if it does not exist.
 
         change: returns the namespace to write for a given namespace. After a conflict it is called again with the
-            current version, up to MOST_CONFLICTS times.
+            current version, up to MAX_CONFLICTS times.
 
         Raises CommandError if the update fails, or if a new namespace with the same name exists.
         """
         name, uid = namespace["metadata"]["name"], uid_of(namespace)
-        for _ in range(MOST_CONFLICTS):
+        for _ in range(MAX_CONFLICTS):
             wanted = change(namespace)
             if wanted == namespace:
                 return namespace
@@ -319,7 +319,7 @@ def _finalized(namespace: Object) -> Object:
     return {**namespace, "spec": {**spec, "finalizers": left}}
 
 
-def _waits_for_us(namespace: Object) -> bool:
+def _has_our_finalizer(namespace: Object) -> bool:
     return is_deleting(namespace) and FINALIZER in ((namespace.get("spec") or {}).get("finalizers") or ())
 
 

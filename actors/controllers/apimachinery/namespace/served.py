@@ -30,7 +30,7 @@ class Served(NamedTuple):
 
 
 @step
-def served_now() -> Step[Served]:
+def discover_served() -> Step[Served]:
     """Discover the namespaced resources that the server serves now, and that support delete.
 
     A server with aggregated discovery receives two requests, other servers one more for each group version. If the

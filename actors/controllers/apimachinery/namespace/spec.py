@@ -15,18 +15,18 @@ from kcm.protocols.resources import NAMESPACES, PODS, Resource
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.tables.tables import Tables
 
-GONE = Interest(types=(EventType.DELETED,))
+DELETIONS = Interest(types=(EventType.DELETED,))
 
 
 def _build(context: ControllerContext) -> NamespaceController:
     return NamespaceController(tables=context.tables, clock=context.clock, log=context.log)
 
 
-def _is_in_namespaces(served: ServedResource) -> bool:
+def _is_namespaced(served: ServedResource) -> bool:
     return served.namespaced
 
 
-def _of_its_namespace(_resource: Resource, change: Change, tables: Tables) -> tuple[Key, ...]:
+def _terminating_namespace(_resource: Resource, change: Change, tables: Tables) -> tuple[Key, ...]:
     return in_terminating(change, tables)
 
 
@@ -44,14 +44,14 @@ SPEC = ControllerSpec(
             "namespace",
             watches=(
                 Watch(NAMESPACES, to=terminating),
-                Watch(PODS, to=in_terminating, interest=GONE, metadata_only=True),
+                Watch(PODS, to=in_terminating, interest=DELETIONS, metadata_only=True),
             ),
             concurrency=_workers,
             backoff=Backoff(first=0.005, most=60.0),
             terminal=(),
         ),
     ),
-    discovers=Discovered(select=_is_in_namespaces, to=_of_its_namespace, interest=GONE, only_shared=True),
+    discovers=Discovered(select=_is_namespaced, to=_terminating_namespace, interest=DELETIONS, only_shared=True),
     resync=lambda options: options[NamespaceOptions].sync_period,
     build=_build,
     never_blocks=True,

@@ -2,7 +2,7 @@
 
 - reconciler.py: the decisions; read it first.
 - evaluators.py: how the objects of each resource are counted, and the table that they are read from.
-- changes.py: the watches, which enqueue quotas.
+- watches.py: the changes that enqueue quotas.
 - usage_cache.py: cache of the fields of objects that affect usage.
 """
 

@@ -24,7 +24,7 @@ from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.tables import TableMissingError, Tables
 
 DEVICE_CLASSES = "deviceclasses.resource.k8s.io"
-WHOLE = frozenset({DEVICE_CLASSES, resource_claims.RESOURCE})
+WHOLE_OBJECTS = frozenset({DEVICE_CLASSES, resource_claims.RESOURCE})
 COUNTED = frozenset({"create", "list", "watch", "delete"})  # verbs that a resource must support to be counted
 STATIC = (PODS, SERVICES, PERSISTENT_VOLUME_CLAIMS, RESOURCE_QUOTAS)
 QUOTAS = Evaluator(RESOURCE_QUOTAS.name)
@@ -42,10 +42,10 @@ def is_counted(served: ServedResource) -> bool:
 
 
 def is_metadata_enough(served: ServedResource) -> bool:
-    return served.resource.name not in WHOLE
+    return served.resource.name not in WHOLE_OBJECTS
 
 
-class Counting:
+class EvaluationContext:
     """The quota evaluators of all served resources, and the objects that they evaluate, read from the tables."""
 
     def __init__(self, tables: Tables, now: Callable[[], float] = lambda: 0.0) -> None:
@@ -55,7 +55,7 @@ class Counting:
         over; callers that need only the evaluators may omit it.
         """
         self._tables, self.now = tables, now
-        self._reading = UsageCache()
+        self._cache = UsageCache()
 
     def evaluators(self) -> Iterator[Evaluator]:
         """Yield an evaluator for each namespaced resource."""
@@ -84,7 +84,7 @@ class Counting:
                     raise NotCountedError(f"{resource} not yet synced") from err
         raise NotCountedError(f"{evaluator.resource} are not served")
 
-    def has_read(self, evaluator: Evaluator, namespace: str) -> bool:
+    def fill_cache(self, evaluator: Evaluator, namespace: str) -> bool:
         """Decode one batch of the namespace's objects into the cache. Return whether all objects are in the cache now.
 
         Call it until it returns True: then `objects` does not block for long.
@@ -92,7 +92,7 @@ class Counting:
         if not evaluator.has_essence:
             return True
         try:
-            return self._reading.read(evaluator, self.lister(evaluator), namespace)
+            return self._cache.read(evaluator, self.lister(evaluator), namespace)
         except NotCountedError:
             return True
 
@@ -106,17 +106,17 @@ class Counting:
         for entry in lister.unreadable(namespace):
             raise NotCountedError(f"{lister.resource} {entry.key} cannot be read: {entry.why}")
         if evaluator.has_essence:
-            return self._reading.essences(evaluator, lister, namespace)
+            return self._cache.essences(evaluator, lister, namespace)
         if evaluator.needs_objects:
             return lister.objects(namespace)
         return [{}] * len(lister.entries(namespace))
 
-    def live(self, evaluator: Evaluator, objects: Sequence[Object], namespace: str) -> Sequence[Object]:
+    def converted(self, evaluator: Evaluator, objects: Sequence[Object], namespace: str) -> Sequence[Object]:
         """Convert objects from a live list to the form that `objects` returns. Raises NotCountedError."""
-        return self._reading.essences_of(evaluator, objects, namespace) if evaluator.has_essence else objects
+        return self._cache.essences_of(evaluator, objects, namespace) if evaluator.has_essence else objects
 
     def forget(self, namespace: str) -> None:
-        self._reading.forget(namespace)
+        self._cache.forget(namespace)
 
     # Used by the evaluator of ResourceClaims.
 

@@ -25,7 +25,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcm.actors.controllers.apimachinery.resourcequota.evaluators import Counting, is_uncounted, limits, status_of
+from kcm.actors.controllers.apimachinery.resourcequota.evaluators import (
+    EvaluationContext,
+    is_uncounted,
+    limits,
+    status_of,
+)
 from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, list_live, must, must_object, update
 from kcm.protocols.messages.discovery import TablesChanged
 from kcm.protocols.messages.lifecycle import Restarted
@@ -44,9 +49,9 @@ from kcm.runtime.tables.tables import Tables
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-PRIMARY, PRIORITY, CHANGED = "resourcequota_primary", "resourcequota_priority", "resourcequota_changed"
+PRIMARY, PRIORITY, DELAYED = "resourcequota_primary", "resourcequota_priority", "resourcequota_changed"
 RECOUNT_AFTER = 10.0  # seconds from a change of the usage to the recount
-CATCHES_UP_WITHIN = 1.0  # seconds to wait for a table that is older than a quota
+CATCH_UP_TIMEOUT = 1.0  # seconds to wait for a table that is older than a quota
 PAGE = 500  # objects in a page of a live list
 BEHIND_CHECK = 0.2  # seconds between two checks of a table that is older than a quota
 
@@ -57,26 +62,26 @@ class ResourceQuotaReconciler:
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
         self._tables, self._clock, self._log = tables, clock, log
         self._quotas = tables[RESOURCE_QUOTAS]
-        self._counting = Counting(tables, clock.now)
-        self._behind: dict[Key, float] = {}  # quotas that wait for a newer table: monotonic start of the wait
-        self._partly: set[Key] = set()  # quotas with a limit whose resource was not discovered yet
-        self._just_in_force: dict[Key, frozenset[str]] = {}  # names of limits that were new in the last write
+        self._context = EvaluationContext(tables, clock.now)
+        self._waiting_since: dict[Key, float] = {}  # quotas that wait for a newer table: monotonic start of the wait
+        self._undiscovered: set[Key] = set()  # quotas with a limit whose resource was not discovered yet
+        self._newly_enforced: dict[Key, frozenset[str]] = {}  # names of limits that were new in the last write
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
         match message:
             case TablesChanged():
-                return list(self._waiting_for_tables())
+                return list(self._keys_waiting_for_tables())
             case Restarted():
                 return ()
             case _:
                 raise TypeError(f"the resourcequota controller cannot handle {message!r}")
 
-    def _waiting_for_tables(self) -> Iterator[Enqueue]:
-        evaluators = list(self._counting.evaluators())
+    def _keys_waiting_for_tables(self) -> Iterator[Enqueue]:
+        evaluators = list(self._context.evaluators())
         for entry in self._quotas.entries():
             if is_uncounted(self._quotas.object_of(entry), evaluators):
                 yield Enqueue(PRIORITY, entry.key)
-            elif entry.key in self._partly:
+            elif entry.key in self._undiscovered:
                 yield Enqueue(PRIMARY, entry.key)
 
     def enqueue_all(self) -> Reconciliation:
@@ -96,47 +101,47 @@ class ResourceQuotaReconciler:
             self._forget(key)
             return None
         namespace = namespace_of(quota)
-        evaluators = list(self._counting.evaluators())
+        evaluators = list(self._context.evaluators())
         for evaluator in evaluators:
-            if evaluator.matching(limits(quota)) and not self._counting.has_read(evaluator, namespace):
+            if evaluator.matching(limits(quota)) and not self._context.fill_cache(evaluator, namespace):
                 return RequeueAfter(0.0)  # lets other keys run before the next batch is read
         usage = calculate_usage(
-            quota, limits(quota), evaluators, lambda evaluator: self._counting.objects(evaluator, namespace)
+            quota, limits(quota), evaluators, lambda evaluator: self._context.objects(evaluator, namespace)
         )
         used = _used(quota, usage)
         behind = self._tables_behind(quota, usage, self._changed(quota, used), evaluators)
         if behind:
-            since = self._behind.setdefault(key, self._clock.monotonic())
-            waits = not is_uncounted(quota, evaluators) and key not in self._just_in_force
-            if waits and self._clock.monotonic() - since < CATCHES_UP_WITHIN:
+            since = self._waiting_since.setdefault(key, self._clock.monotonic())
+            waits = not is_uncounted(quota, evaluators) and key not in self._newly_enforced
+            if waits and self._clock.monotonic() - since < CATCH_UP_TIMEOUT:
                 return RequeueAfter(BEHIND_CHECK)
             usage = yield from self._count_live(quota, evaluators, behind)
             used = _used(quota, usage)
-        self._behind.pop(key, None)
+        self._waiting_since.pop(key, None)
         if limits(quota).keys() - frozenset().union(*usage.counted.values()):
-            self._partly.add(key)  # after a start, discovery may be incomplete
+            self._undiscovered.add(key)  # after a start, discovery may be incomplete
         else:
-            self._partly.discard(key)
+            self._undiscovered.discard(key)
         if _differs(quota, used):
             status = {"hard": limits(quota), "used": written(used)}
             yield from must(update(RESOURCE_QUOTAS, {**quota, "status": status}, subresource="status"), but=(NotFound,))
             self._log.debug("quota counted", key=key, used=status["used"])
-        self._just_in_force.pop(key, None)
-        fresh = used.keys() - (status_of(quota).get("hard") or {}).keys()
-        if fresh:
-            self._just_in_force[key] = frozenset(fresh)
+        self._newly_enforced.pop(key, None)
+        new_limits = used.keys() - (status_of(quota).get("hard") or {}).keys()
+        if new_limits:
+            self._newly_enforced[key] = frozenset(new_limits)
             yield Enqueue(PRIMARY, key)
         for error in usage.errors:
             raise error
-        return None if fresh else self._next_recount(quota, usage)
+        return None if new_limits else self._next_recount(quota, usage)
 
     def _forget(self, key: Key) -> None:
-        self._behind.pop(key, None)
-        self._just_in_force.pop(key, None)
-        self._partly.discard(key)
+        self._waiting_since.pop(key, None)
+        self._newly_enforced.pop(key, None)
+        self._undiscovered.discard(key)
         namespace = split_key(key)[0]
         if not self._quotas.entries(namespace):
-            self._counting.forget(namespace)
+            self._context.forget(namespace)
 
     def _changed(self, quota: Object, used: Amounts) -> frozenset[str]:
         """Return the names of the resources that must be counted from tables that are not older than the quota.
@@ -146,7 +151,7 @@ class ResourceQuotaReconciler:
         """
         known = read_amounts(status_of(quota).get("used"))
         changed = {name for name, amount in used.items() if name not in known or known[name].value != amount.value}
-        return self._just_in_force.get(key_of(quota), frozenset()) | changed
+        return self._newly_enforced.get(key_of(quota), frozenset()) | changed
 
     def _tables_behind(
         self, quota: Object, usage: Usage, changed: frozenset[str], evaluators: Sequence[Evaluator]
@@ -162,7 +167,7 @@ class ResourceQuotaReconciler:
             evaluator
             for evaluator in evaluators
             if changed.intersection(usage.counted.get(evaluator.resource, ()))
-            and self._counting.lister(evaluator).version < version
+            and self._context.lister(evaluator).version < version
         ]
 
     def _count_live(self, quota: Object, evaluators: Sequence[Evaluator], behind: Sequence[Evaluator]) -> Step[Usage]:
@@ -174,7 +179,7 @@ class ResourceQuotaReconciler:
         live: dict[str, Sequence[Object] | NotCountedError] = {}
         for evaluator in behind:
             try:
-                live[evaluator.resource] = yield from self._live(evaluator, namespace)
+                live[evaluator.resource] = yield from self._list_live(evaluator, namespace)
             except NotCountedError as err:
                 live[evaluator.resource] = err
 
@@ -182,21 +187,21 @@ class ResourceQuotaReconciler:
             found = live.get(evaluator.resource)
             if isinstance(found, NotCountedError):
                 raise found
-            return self._counting.objects(evaluator, namespace) if found is None else found
+            return self._context.objects(evaluator, namespace) if found is None else found
 
         return calculate_usage(quota, limits(quota), evaluators, listed)
 
-    def _live(self, evaluator: Evaluator, namespace: str) -> Step[Sequence[Object]]:
+    def _list_live(self, evaluator: Evaluator, namespace: str) -> Step[Sequence[Object]]:
         """List the objects of an evaluator's resource live, in pages. Raises NotCountedError.
 
         Each page is a separate command, so that other actors can run between the decoding of two pages.
         """
-        resource = self._counting.lister(evaluator).resource
+        resource = self._context.lister(evaluator).resource
         found: list[Object] = []
         rest = ""
         while True:
             page = yield from must_object(list_live(resource, namespace, limit=PAGE, continue_from=rest))
-            found += self._counting.live(evaluator, page.get("items") or (), namespace)
+            found += self._context.converted(evaluator, page.get("items") or (), namespace)
             rest = metadata(page).get("continue") or ""
             if not rest:
                 return found
@@ -209,7 +214,7 @@ class ResourceQuotaReconciler:
         if not usage.counted.get(PODS.name, frozenset()) - {"count/pods"}:
             return None
         now = self._clock.now()
-        pods = self._counting.objects(Pods(self._clock.now), namespace_of(quota))
+        pods = self._context.objects(Pods(self._clock.now), namespace_of(quota))
         times = (gone_at(pod) for pod in {id(pod): pod for pod in pods}.values())
         due = min((time for time in times if time is not None and time >= now), default=None)
         return None if due is None else RequeueAfter(due - now + 1.0)

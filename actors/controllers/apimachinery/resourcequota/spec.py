@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import math
 
-from kcm.actors.controllers.apimachinery.resourcequota.changes import (
-    FACTS,
-    FIRST,
-    GONE,
-    INDEX,
-    LATER,
-    WATCHES,
-    of_discovered,
-)
 from kcm.actors.controllers.apimachinery.resourcequota.evaluators import is_counted, is_metadata_enough
 from kcm.actors.controllers.apimachinery.resourcequota.options import ResourceQuotaOptions
 from kcm.actors.controllers.apimachinery.resourcequota.reconciler import (
-    CHANGED,
+    DELAYED,
     PRIMARY,
     PRIORITY,
     ResourceQuotaReconciler,
+)
+from kcm.actors.controllers.apimachinery.resourcequota.watches import (
+    DELAYED_WATCHES,
+    DELETIONS,
+    FACTS,
+    INDEX,
+    PRIMARY_WATCHES,
+    PRIORITY_WATCHES,
+    keys_of_discovered,
 )
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.discovered import Discovered
@@ -48,13 +48,13 @@ SPEC = ControllerSpec(
     aliases=("resourcequota",),
     never_blocks=True,
     queues=(
-        Queue(PRIMARY, watches=WATCHES, concurrency=_workers, terminal=()),
-        Queue(PRIORITY, watches=FIRST, concurrency=_workers, terminal=()),
-        Queue(CHANGED, watches=LATER, reconcile=ResourceQuotaReconciler.recount_later, terminal=()),
+        Queue(PRIMARY, watches=PRIMARY_WATCHES, concurrency=_workers, terminal=()),
+        Queue(PRIORITY, watches=PRIORITY_WATCHES, concurrency=_workers, terminal=()),
+        Queue(DELAYED, watches=DELAYED_WATCHES, reconcile=ResourceQuotaReconciler.recount_later, terminal=()),
     ),
     passes=(Pass("recount", every=_period, run=ResourceQuotaReconciler.enqueue_all),),
     discovers=Discovered(
-        select=is_counted, to=of_discovered, interest=GONE, queue=PRIMARY, metadata_only=is_metadata_enough
+        select=is_counted, to=keys_of_discovered, interest=DELETIONS, queue=PRIMARY, metadata_only=is_metadata_enough
     ),
     facts=(FACTS,),
     indexes=(INDEX,),

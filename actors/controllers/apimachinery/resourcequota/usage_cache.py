@@ -22,12 +22,12 @@ class UsageCache:
     """Cache of the usage-relevant fields (essences) of objects, for all namespaces with ResourceQuotas."""
 
     def __init__(self) -> None:
-        self._read: dict[tuple[str, str], _Read] = {}  # by resource and namespace
+        self._caches: dict[tuple[str, str], _ResourceCache] = {}  # by resource and namespace
 
     def forget(self, namespace: str) -> None:
         """Drop the cached objects of a namespace that has no ResourceQuota any more."""
-        for known in [known for known in self._read if known[1] == namespace]:
-            del self._read[known]
+        for known in [known for known in self._caches if known[1] == namespace]:
+            del self._caches[known]
 
     def read(self, evaluator: Evaluator, lister: Lister, namespace: str) -> bool:
         """Decode up to MOST new or changed objects of a namespace into the cache.
@@ -41,9 +41,9 @@ class UsageCache:
 
         Objects with equal fields share one dict. Raises NotCountedError if an object is malformed.
         """
-        read = self._of(evaluator, namespace)
-        read.read(evaluator, lister, namespace)
-        return read.essences()
+        cache = self._of(evaluator, namespace)
+        cache.read(evaluator, lister, namespace)
+        return cache.essences()
 
     def essences_of(self, evaluator: Evaluator, objects: Iterable[Object], namespace: str) -> Sequence[Object]:
         """Return the usage-relevant fields of each of these objects, which come from a live list.
@@ -53,11 +53,11 @@ class UsageCache:
         """
         return self._of(evaluator, namespace).essences_of(evaluator, objects)
 
-    def _of(self, evaluator: Evaluator, namespace: str) -> _Read:
-        return self._read.setdefault((evaluator.resource, namespace), _Read())
+    def _of(self, evaluator: Evaluator, namespace: str) -> _ResourceCache:
+        return self._caches.setdefault((evaluator.resource, namespace), _ResourceCache())
 
 
-class _Read:
+class _ResourceCache:
     """Cached essences of the objects of one resource in one namespace."""
 
     def __init__(self) -> None:

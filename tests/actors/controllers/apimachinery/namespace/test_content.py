@@ -17,8 +17,8 @@ from kcm.actors.controllers.apimachinery.namespace.content import (
     Content,
     Pages,
     delete_content,
-    find_any,
-    grace_left,
+    find_content,
+    remaining_grace,
 )
 from kcm.actors.simulation.driver import drive_steps
 from kcm.protocols.messages.commands import Command, Delete, DeleteCollection, List, in_words
@@ -70,7 +70,7 @@ def deleted(server: Callable[[Command], Outcome], *resources: ServedResource, pa
 
 
 def found(server: Callable[[Command], Outcome], *resources: ServedResource) -> object:
-    return drive_steps(find_any("team", resources), server, tables=Tables({})).result
+    return drive_steps(find_content("team", resources), server, tables=Tables({})).result
 
 
 @pytest.mark.parametrize(
@@ -242,4 +242,4 @@ def pod(grace: object = 30, phase: str = "Running") -> Object:
     ],
 )
 def test_estimate_is_the_longest_grace_period_of_the_pods(pods: list[Object], since: float, seconds: int) -> None:
-    assert grace_left(pods, since_deletion=since) == seconds
+    assert remaining_grace(pods, since_deletion=since) == seconds

@@ -11,7 +11,7 @@ from structlog.typing import FilteringBoundLogger
 from kcm.actors.app.arguments import read_options
 from kcm.actors.controllers.apimachinery import garbage_collector, namespace
 from kcm.actors.controllers.apimachinery.namespace.content import PAGE
-from kcm.actors.controllers.apimachinery.namespace.reconciler import MOST_CONFLICTS
+from kcm.actors.controllers.apimachinery.namespace.reconciler import MAX_CONFLICTS
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.objects import Object, encode_object, is_deleting, make_key
 from kcm.protocols.resources import ENDPOINT_SLICES, LEASES, NAMESPACES, PODS, SECRETS, Resource
@@ -381,7 +381,7 @@ def conflicts(team: Team, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(team.cluster.network, "serve", handling)
 
 
-@pytest.mark.parametrize("number", [1, 3, MOST_CONFLICTS + 2])
+@pytest.mark.parametrize("number", [1, 3, MAX_CONFLICTS + 2])
 def test_concurrently_changed_namespace_is_deleted(team: Team, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     conflicts(team, number, monkeypatch)
     team.delete()

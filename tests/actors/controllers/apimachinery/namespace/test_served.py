@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from kcm.actors.controllers.apimachinery.namespace.served import Served, served_now
+from kcm.actors.controllers.apimachinery.namespace.served import Served, discover_served
 from kcm.actors.simulation.driver import drive_steps
 from kcm.protocols.messages.commands import Command, Fetch
 from kcm.protocols.messages.outcomes import Done, NotFound, Outcome, ServerFailure, Unknown
@@ -37,7 +37,7 @@ def found(answers: dict[str, Outcome]) -> Served:
         assert isinstance(command, Fetch)
         return answers[command.path]
 
-    served = drive_steps(served_now(), answer, tables=Tables({})).result
+    served = drive_steps(discover_served(), answer, tables=Tables({})).result
     assert isinstance(served, Served)
     return served
 

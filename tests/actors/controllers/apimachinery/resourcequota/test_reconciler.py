@@ -13,10 +13,10 @@ import orjson
 import pytest
 import structlog
 
-from kcm.actors.controllers.apimachinery.resourcequota import changes
+from kcm.actors.controllers.apimachinery.resourcequota import watches
 from kcm.actors.controllers.apimachinery.resourcequota.reconciler import (
     BEHIND_CHECK,
-    CATCHES_UP_WITHIN,
+    CATCH_UP_TIMEOUT,
     PAGE,
     PRIMARY,
     ResourceQuotaReconciler,
@@ -53,7 +53,7 @@ def quota(hard: Object, status: Object | None = None, *, name: str = "rq", **spe
 class Desk:
     def __init__(self, of: Object, pods: Sequence[Object] = (), services: Sequence[Object] = ()) -> None:
         objects = {RESOURCE_QUOTAS: [of], PODS: pods, SERVICES: services, PERSISTENT_VOLUME_CLAIMS: []}
-        self.bench = Bench(objects, facts=(changes.FACTS,), indexes=(changes.INDEX,))
+        self.bench = Bench(objects, facts=(watches.FACTS,), indexes=(watches.INDEX,))
         self.start()
 
     def start(self) -> None:
@@ -205,7 +205,7 @@ def test_stale_table_does_not_reduce_usage() -> None:
     desk = behind("2", [pod("a")])
     first = desk.drive()
     assert (first.commands, first.result) == ([], RequeueAfter(BEHIND_CHECK))
-    desk.bench.clock.advance(CATCHES_UP_WITHIN)
+    desk.bench.clock.advance(CATCH_UP_TIMEOUT)
     driven = desk.drive(Live(desk, pod("a"), pod("b")))
     assert [type(command) for command in driven.commands] == [List]  # the live usage is two, as in the quota
 
@@ -215,7 +215,7 @@ def test_live_objects_are_counted_if_the_table_does_not_catch_up() -> None:
     assert desk.drive().commands == []
     desk = behind("3", [pod("a"), pod("b")])
     desk.drive()
-    desk.bench.clock.advance(CATCHES_UP_WITHIN)
+    desk.bench.clock.advance(CATCH_UP_TIMEOUT)
     written = bodies(desk.drive(Live(desk, pod("a"))), Update)
     assert written[0]["status"]["used"] == {"pods": "1"}
 
@@ -330,10 +330,10 @@ def changed(new: Object, old: Object | None = None, type_: str = "MODIFIED") -> 
 def test_quotas_that_block_creations_have_priority(of: Object, first: bool) -> None:
     tables = Desk(of).bench.tables
     change = changed(of, type_="ADDED")
-    assert list(changes.priority(change, tables)) == ([KEY] if first else [])
-    assert list(changes.primary(change, tables)) == ([] if first else [KEY])
+    assert list(watches.priority_keys(change, tables)) == ([KEY] if first else [])
+    assert list(watches.primary_keys(change, tables)) == ([] if first else [KEY])
     gone = changed(of, type_="DELETED")
-    assert (list(changes.priority(gone, tables)), list(changes.primary(gone, tables))) == ([], [KEY])
+    assert (list(watches.priority_keys(gone, tables)), list(watches.primary_keys(gone, tables))) == ([], [KEY])
 
 
 def statuses(cpu: str) -> Object:
@@ -362,7 +362,7 @@ SERVICE = {"metadata": {"name": "s", "namespace": "default"}, "spec": {"type": "
 def test_reduced_usage_enqueues_quotas(resource: Any, new: Object, old: Object, counted: bool) -> None:
     of = quota({"pods": "1", "services": "1"}, {"hard": {"pods": "1", "services": "1"}})
     tables = Desk(of).bench.tables
-    (watch,) = {watch.to: watch for watch in changes.WATCHES if watch.resource is resource}.values()
+    (watch,) = {watch.to: watch for watch in watches.PRIMARY_WATCHES if watch.resource is resource}.values()
     assert list(watch.to(changed(new, old), tables)) == ([KEY] if counted else [])
     assert list(watch.to(changed(new, type_="DELETED"), tables)) == [KEY]
     unconcerned = Desk(quota({"secrets": "1"}, {"hard": {"secrets": "1"}})).bench.tables
@@ -380,4 +380,4 @@ def test_reduced_usage_enqueues_quotas(resource: Any, new: Object, old: Object, 
     ],
 )
 def test_pods_whose_usage_may_change_are_indexed(spec: Object, status: Object, values: list[str]) -> None:
-    assert list(changes.INDEX.values_of({"spec": spec, "status": status})) == values
+    assert list(watches.INDEX.values_of({"spec": spec, "status": status})) == values

@@ -4,8 +4,9 @@ A change of a counted object enqueues the quotas of its namespace if it may redu
 a deletion, or an update such as a pod's transition to Succeeded. New objects enqueue nothing, because the admission
 plugin ResourceQuota has already added them to status.used.
 
-The controller has three queues, see spec.py. WATCHES add to the primary queue, FIRST to the queue of quotas whose usage
-is unknown (upstream's missingUsageQueue), which has its own workers, and LATER to a queue that delays the recount.
+The controller has three queues, see spec.py. PRIMARY_WATCHES add to the primary queue, and DELAYED_WATCHES to a queue
+that delays the recount. PRIORITY_WATCHES add to the queue of quotas whose usage is unknown (upstream's
+missingUsageQueue), which has its own workers.
 
 Source: kubernetes v1.36 pkg/quota/v1/install/update_filter.go, pkg/controller/resourcequota/resource_quota_monitor.go,
 resource_quota_controller.go (addQuota, replenishQuota). Difference: updates of Services and PersistentVolumeClaims
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple
 
 from kcm.actors.controllers.apimachinery.resourcequota.evaluators import (
     QUOTAS,
-    Counting,
+    EvaluationContext,
     is_uncounted,
     limits,
     quotas_of,
@@ -38,8 +39,8 @@ from kcm.protocols.quota.volume_claims import VolumeClaims, concerns_quotas
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_QUOTAS, SERVICES, Resource
 from kcm.runtime.tables.tables import Tables
 
-GONE = Interest(types=(EventType.DELETED,))
-CHANGED = Interest(types=(EventType.DELETED, EventType.MODIFIED))
+DELETIONS = Interest(types=(EventType.DELETED,))
+DELETIONS_AND_UPDATES = Interest(types=(EventType.DELETED, EventType.MODIFIED))
 # Name of an index of the pod table, and its two values. The informer evaluates the index before it notifies the
 # controller, so most updates of pods do not reach the controller.
 _INDEX, _DEADLINE, _RESIZED = "quota", "deadline", "resized"
@@ -88,12 +89,12 @@ FACTS = Facts(RESOURCE_QUOTAS, quota_facts)
 INDEX = Index(PODS, _INDEX, _pod_values)
 
 
-def primary(change: Change, tables: Tables) -> Iterable[Key]:
+def primary_keys(change: Change, tables: Tables) -> Iterable[Key]:
     """Return the key of the changed quota for the primary queue, unless the priority queue handles it."""
     return (change.key,) if change.deleted or not _is_uncounted(change, tables) else ()
 
 
-def priority(change: Change, tables: Tables) -> Iterable[Key]:
+def priority_keys(change: Change, tables: Tables) -> Iterable[Key]:
     """Return the key of the changed quota for the priority queue if status.hard or status.used is incomplete.
 
     Source: upstream's addQuota.
@@ -102,18 +103,18 @@ def priority(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def _is_uncounted(change: Change, tables: Tables) -> bool:
-    return is_uncounted(change.new, Counting(tables).evaluators())
+    return is_uncounted(change.new, EvaluationContext(tables).evaluators())
 
 
-def of_discovered(resource: Resource, change: Change, tables: Tables) -> Iterable[Key]:
+def keys_of_discovered(resource: Resource, change: Change, tables: Tables) -> Iterable[Key]:
     """Return the keys of the quotas that count objects of this resource, after one of its objects was deleted."""
     quotas = tables[RESOURCE_QUOTAS]
     if not resource.namespaced or not quotas.entries(change.namespace):
         return ()
-    return quotas_of(Counting(tables).evaluator(resource), quotas, change.namespace)
+    return quotas_of(EvaluationContext(tables).evaluator(resource), quotas, change.namespace)
 
 
-def _replenishing(evaluator: Evaluator, is_reduced: Callable[[Object, Object], bool]) -> Callable[..., Iterable[Key]]:
+def _enqueuing(evaluator: Evaluator, is_reduced: Callable[[Object, Object], bool]) -> Callable[..., Iterable[Key]]:
     """Return a watch handler that enqueues the quotas that count the changed object, if its usage may be lower now.
 
     is_reduced: called with the new and the old object of an update; deletions always count.
@@ -173,28 +174,28 @@ def _is_claim_changed(new: Object, old: Object) -> bool:
     return concerns_quotas(new, old) or VolumeClaims().usage(new) != VolumeClaims().usage(old)
 
 
-_of_pods = _replenishing(Pods(lambda: 0.0), _is_pod_reduced)
-WATCHES = (
-    Watch(RESOURCE_QUOTAS, to=primary, interest=Interest(changed=("hard",))),
-    Watch(RESOURCE_QUOTAS, to=_replenishing(QUOTAS, _never), interest=GONE),
-    Watch(PODS, to=_of_pods, interest=GONE),
-    Watch(PODS, to=_of_pods, interest=Interest(types=(EventType.MODIFIED,), changed=("phase",))),
+_on_pod_change = _enqueuing(Pods(lambda: 0.0), _is_pod_reduced)
+PRIMARY_WATCHES = (
+    Watch(RESOURCE_QUOTAS, to=primary_keys, interest=Interest(changed=("hard",))),
+    Watch(RESOURCE_QUOTAS, to=_enqueuing(QUOTAS, _never), interest=DELETIONS),
+    Watch(PODS, to=_on_pod_change, interest=DELETIONS),
+    Watch(PODS, to=_on_pod_change, interest=Interest(types=(EventType.MODIFIED,), changed=("phase",))),
     Watch(
         PODS,
-        to=_of_pods,
+        to=_on_pod_change,
         interest=Interest(types=(EventType.MODIFIED,), indexed=((_INDEX, _DEADLINE), (_INDEX, _RESIZED))),
     ),
-    Watch(SERVICES, to=_replenishing(Services(), _is_service_changed), interest=CHANGED),
-    Watch(PERSISTENT_VOLUME_CLAIMS, to=_replenishing(VolumeClaims(), _is_claim_changed), interest=CHANGED),
+    Watch(SERVICES, to=_enqueuing(Services(), _is_service_changed), interest=DELETIONS_AND_UPDATES),
+    Watch(PERSISTENT_VOLUME_CLAIMS, to=_enqueuing(VolumeClaims(), _is_claim_changed), interest=DELETIONS_AND_UPDATES),
 )
-FIRST = (Watch(RESOURCE_QUOTAS, to=priority, interest=Interest(changed=("hard",))),)
+PRIORITY_WATCHES = (Watch(RESOURCE_QUOTAS, to=priority_keys, interest=Interest(changed=("hard",))),)
 # These changes cause a recount after a delay: admission or another client has changed status.used, or the deletion of a
 # pod was requested. Such a pod is not counted once its grace period is over.
-LATER = (
+DELAYED_WATCHES = (
     Watch(RESOURCE_QUOTAS, to=itself, interest=Interest(types=(EventType.MODIFIED,), changed=("used",))),
     Watch(
         PODS,
-        to=_replenishing(Pods(lambda: 0.0), _is_deletion_requested),
+        to=_enqueuing(Pods(lambda: 0.0), _is_deletion_requested),
         interest=Interest(types=(EventType.MODIFIED,), changed=("deleting",)),
     ),
 )
