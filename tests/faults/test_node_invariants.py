@@ -16,7 +16,7 @@ from kcm.actors.controllers.nodes.node_ipam.node_cidrs import NodeCidrs
 from kcm.actors.controllers.nodes.node_lifecycle import zones
 from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import ZoneEvictionQueue
 from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
-from kcm.actors.controllers.nodes.taint_eviction import Stay, TaintEvictionReconciler
+from kcm.actors.controllers.nodes.taint_eviction import TaintEvictionReconciler, Tolerance
 from kcm.actors.simulation.campaign.runs import run
 from kcm.actors.simulation.campaign.settings import NODES_SETTING
 from kcm.protocols.messages.eviction import SetEvictionRate
@@ -53,13 +53,13 @@ def no_disruption() -> Any:
 
 def no_patience() -> Any:
     """Pods are evicted after half of their tolerationSeconds."""
-    right = taint_eviction.stay
+    right = taint_eviction.tolerance
 
-    def half(tolerations: Any, taints: Any, **more: Any) -> Stay:
+    def half(tolerations: Any, taints: Any, **more: Any) -> Tolerance:
         found = right(tolerations, taints, **more)
-        return Stay(tolerated=found.tolerated, seconds=found.seconds / 2)
+        return Tolerance(tolerated=found.tolerated, seconds=found.seconds / 2)
 
-    return patch.object(taint_eviction, "stay", half)
+    return patch.object(taint_eviction, "tolerance", half)
 
 
 def no_second_look() -> Any:
@@ -69,8 +69,8 @@ def no_second_look() -> Any:
         known = self._evictions.get(key)
         return known if known is not None else (yield from right(self, key))
 
-    right = TaintEvictionReconciler._planned
-    return patch.object(TaintEvictionReconciler, "_planned", judge)
+    right = TaintEvictionReconciler._plan
+    return patch.object(TaintEvictionReconciler, "_plan", judge)
 
 
 def no_account() -> Any:

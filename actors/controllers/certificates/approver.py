@@ -117,7 +117,7 @@ def review_of(request: Object, subresource: str) -> Object:
     return {"spec": {"resourceAttributes": attributes, **{name: value for name, value in subject.items() if value}}}
 
 
-def approved(request: Object, message: str) -> Object:
+def with_approval(request: Object, message: str) -> Object:
     """Return a copy of the request with the condition Approved. The API server sets the condition's timestamps.
 
     message: message of the condition.
@@ -150,7 +150,7 @@ class Approver:
             tried.append(recognizer.subresource)
             if (yield from self._is_allowed(request, recognizer.subresource)):
                 change = update(
-                    CERTIFICATE_SIGNING_REQUESTS, approved(request, recognizer.message), subresource="approval"
+                    CERTIFICATE_SIGNING_REQUESTS, with_approval(request, recognizer.message), subresource="approval"
                 )
                 yield from must_object(change)
                 return None

@@ -90,7 +90,7 @@ class PodRequestCleaner:
         self._log.error("Error while attempting to clean PodCertificateRequest", pcr=entry.key, error=error)
 
 
-def is_wanted(options: Options) -> bool:
+def is_enabled(options: Options) -> bool:
     return options.feature_gates[GATE]
 
 
@@ -105,6 +105,6 @@ SPEC = ControllerSpec(
     passes=(Pass("requests", every=PERIOD, run=PodRequestCleaner.clean),),
     reads=(POD_CERTIFICATE_REQUESTS,),
     build=_build,
-    enabled_if=is_wanted,
+    enabled_if=is_enabled,
     needs="--feature-gates=PodCertificateRequest=true",
 )

@@ -61,22 +61,22 @@ def reason_to_clean(request: Object, *, now: float, expires: float | None) -> st
     expires: expiry of the issued certificate in Unix seconds; None if there is no certificate or it is malformed.
     Raises ValueError if a timestamp of the request is malformed.
     """
-    if is_issued(request) and _is_since(request, APPROVED, now - AFTER_APPROVAL):
+    if is_issued(request) and _has_condition_before(request, APPROVED, now - AFTER_APPROVAL):
         return "Cleaning CSR as it is more than approvedExpiration duration old and approved."
-    if _is_since(request, DENIED, now - AFTER_DENIAL):
+    if _has_condition_before(request, DENIED, now - AFTER_DENIAL):
         return "Cleaning CSR as it is more than deniedExpiration duration old and denied."
-    if _is_since(request, FAILED, now - AFTER_DENIAL):
+    if _has_condition_before(request, FAILED, now - AFTER_DENIAL):
         return "Cleaning CSR as it is more than deniedExpiration duration old and failed."
     if not any(conditions_of(request)) and _is_before(metadata(request).get("creationTimestamp"), now - PENDING):
         return "Cleaning CSR as it is more than pendingExpiration duration old and unhandled."
     if is_issued(request) and has_condition(request, APPROVED) and expires is not None and now > expires:
         return EXPIRED
-    if not is_issued(request) and _is_since(request, APPROVED, now - PENDING):
+    if not is_issued(request) and _has_condition_before(request, APPROVED, now - PENDING):
         return "Cleaning CSR as it is approved but unissued for more than pendingExpiration duration."
     return ""
 
 
-def _is_since(request: Object, kind: str, before: float) -> bool:
+def _has_condition_before(request: Object, kind: str, before: float) -> bool:
     """Report whether the request has a condition of this type that was last updated before a time.
 
     kind: type of the condition.
@@ -93,7 +93,7 @@ def _is_before(time: Any, before: float) -> bool:
     return bool(time) and parse_time(time) < before
 
 
-def read_ends(certificates: Sequence[bytes]) -> list[float | None]:
+def read_expiries(certificates: Sequence[bytes]) -> list[float | None]:
     """Return the expiry of each certificate (PEM) in Unix seconds; None for a malformed certificate.
 
     Runs on a thread outside of the actor, because it imports the library cryptography, which is slow.
@@ -118,17 +118,17 @@ class RequestCleaner:
         due = [entry for entry in entries if self._reason(entry, None)]
         deleted = {entry.key for entry in due}
         failures = yield from self._delete(due)
-        issued = [
+        with_certificate = [
             entry
             for entry in entries
             if entry.key not in deleted
             and is_issued(request := self._object(entry))
             and has_condition(request, APPROVED)
         ]
-        for batch in batches(issued, BATCH):
+        for batch in batches(with_certificate, BATCH):
             certificates = [_certificate(self._object(entry)) for entry in batch]
-            ends = yield from call(read_ends, certificates, key="certificates")
-            expired = [entry for entry, end in zip(batch, ends, strict=True) if self._reason(entry, end)]
+            expiries = yield from call(read_expiries, certificates, key="certificates")
+            expired = [entry for entry, end in zip(batch, expiries, strict=True) if self._reason(entry, end)]
             failures += yield from self._delete(expired)
         if failures:
             raise failures[0]

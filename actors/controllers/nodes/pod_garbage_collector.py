@@ -105,10 +105,10 @@ def surplus(ended: Collection[Entry], *, threshold: int, is_evicted: Callable[[E
     if threshold <= 0 or count <= 0:
         return []
 
-    def place(pod: Entry) -> tuple[bool, float, str, Key]:
+    def priority(pod: Entry) -> tuple[bool, float, str, Key]:
         return not is_evicted(pod), pod.facts.created or 0.0, split_key(pod.key)[1], pod.key
 
-    return sorted(ended, key=place)[:count]
+    return sorted(ended, key=priority)[:count]
 
 
 def is_out_of_service(node: Object) -> bool:
@@ -138,25 +138,25 @@ class PodGarbageCollector:
         """Delete all pods that no kubelet will delete, for one of the four reasons in Reason. Source: gc."""
         pods = [pod for pod in self._pods.entries() if self._is_readable(pod)]
         nodes = {node.key: node for node in self._nodes.entries()}
-        done: set[str] = set()  # uids
+        handled: set[str] = set()  # uids of pods that another reason has applied to in this pass
 
-        def new(some: Iterable[Entry]) -> list[Entry]:
-            chosen = [pod for pod in some if pod.uid not in done]
-            done.update(pod.uid for pod in chosen)
+        def unhandled(candidates: Iterable[Entry]) -> list[Entry]:
+            chosen = [pod for pod in candidates if pod.uid not in handled]
+            handled.update(pod.uid for pod in chosen)
             return chosen
 
         # A pod without a phase counts as ended, as upstream.
         ended = [pod for pod in pods if pod.facts.phase not in ("Pending", "Running", "Unknown")]
         yield from self._remove(
-            new(surplus(ended, threshold=self._threshold, is_evicted=self._is_evicted)), Reason.TERMINATED
+            unhandled(surplus(ended, threshold=self._threshold, is_evicted=self._is_evicted)), Reason.TERMINATED
         )
         deleting = [pod for pod in pods if pod.facts.deleting]
         if any(pod.facts.node for pod in deleting):
             out = {name for name, node in nodes.items() if self._is_out_of_service(node)}
-            yield from self._remove(new(pod for pod in deleting if pod.facts.node in out), Reason.OUT_OF_SERVICE)
-        gone = yield from self._gone_nodes(pods, nodes)
-        yield from self._remove(new(pod for pod in pods if pod.facts.node in gone), Reason.ORPHANED)
-        yield from self._remove(new(pod for pod in deleting if not pod.facts.node), Reason.UNSCHEDULED)
+            yield from self._remove(unhandled(pod for pod in deleting if pod.facts.node in out), Reason.OUT_OF_SERVICE)
+        deleted_nodes = yield from self._deleted_nodes(pods, nodes)
+        yield from self._remove(unhandled(pod for pod in pods if pod.facts.node in deleted_nodes), Reason.ORPHANED)
+        yield from self._remove(unhandled(pod for pod in deleting if not pod.facts.node), Reason.UNSCHEDULED)
         return None
 
     def _is_readable(self, pod: Entry) -> bool:
@@ -176,7 +176,7 @@ class PodGarbageCollector:
     def _is_out_of_service(self, node: Entry) -> bool:
         return OUT_OF_SERVICE_TAINT.encode() in node.raw and is_out_of_service(self._nodes.object_of(node))
 
-    def _gone_nodes(self, pods: Iterable[Entry], present: Collection[str]) -> Step[set[str]]:
+    def _deleted_nodes(self, pods: Iterable[Entry], present: Collection[str]) -> Step[set[str]]:
         """Return the names of the deleted nodes that pods are still bound to.
 
         A node counts as deleted once it has been missing from the table for the quarantine, and a live read does not
@@ -195,15 +195,15 @@ class PodGarbageCollector:
 
     def _remove(self, pods: Sequence[Entry], reason: Reason) -> Step[None]:
         for batch in batches(pods, BATCH):
-            some = self._still_deletable(batch, reason)
-            for pod in some:
+            deletable = self._still_deletable(batch, reason)
+            for pod in deletable:
                 namespace, name = split_key(pod.key)
                 self._log.info(f"PodGC is force deleting Pod: {namespace}:{name}", uid=pod.uid, reason=str(reason))
                 self._meter.attempted(namespace, reason)
-            alive = [pod for pod in some if not is_terminal(pod.facts)]
-            unmarked = yield from self._together(alive, [self._mark(pod, reason) for pod in alive], reason)
-            rest = self._still_deletable([pod for pod in some if pod.key not in unmarked], reason)
-            yield from self._together(rest, [_deletion(pod) for pod in rest], reason)
+            alive = [pod for pod in deletable if not is_terminal(pod.facts)]
+            unmarked = yield from self._send(alive, [self._mark(pod, reason) for pod in alive], reason)
+            rest = self._still_deletable([pod for pod in deletable if pod.key not in unmarked], reason)
+            yield from self._send(rest, [_deletion(pod) for pod in rest], reason)
 
     def _still_deletable(self, pods: Sequence[Entry], reason: Reason) -> Sequence[Entry]:
         """Return the pods that must still be deleted for this reason. Called again before each batch of writes.
@@ -230,7 +230,7 @@ class PodGarbageCollector:
                 changes["conditions"] = [condition]
         return merge_status(PODS, obj, changes)
 
-    def _together(self, pods: Sequence[Entry], commands: Sequence[Command], reason: Reason) -> Step[set[Key]]:
+    def _send(self, pods: Sequence[Entry], commands: Sequence[Command], reason: Reason) -> Step[set[Key]]:
         """Send one command for each pod concurrently. Returns the keys of the pods whose command failed."""
         outcomes = yield from together(commands)
         self._record_failures(zip(pods, outcomes, strict=True), reason)

@@ -60,7 +60,7 @@ NO_EXECUTE = "NoExecute"
 REASON = "DeletionByTaintManager"
 MESSAGE = "Taint manager: deleting due to NoExecute taint"
 QUEUE = "noexec_taint_pod"
-FRESH = 10.0  # seconds for which a fetched node is used for its other pods too
+FETCH_VALIDITY = 10.0  # seconds for which a fetched node is used for its other pods too
 FETCH_RETRY = 1.0  # seconds after which a node that could not be fetched is fetched again, for all its pods
 
 
@@ -84,16 +84,16 @@ def no_execute_taints(node: Object) -> list[Mapping[str, Any]]:
     return [taint for taint in taints if taint.get("effect") == NO_EXECUTE]
 
 
-class Stay(NamedTuple):
+class Tolerance(NamedTuple):
     """Time for which a pod tolerates the NoExecute taints of its node."""
 
     tolerated: bool  # all taints are tolerated, at least for a time
     seconds: float  # >= 0; math.inf without a limit
 
 
-def stay(
+def tolerance(
     tolerations: Sequence[Mapping[str, Any]], taints: Iterable[Mapping[str, Any]], *, comparing: bool = False
-) -> Stay:
+) -> Tolerance:
     """Return for how long a pod with these tolerations may stay on a node with these NoExecute taints.
 
     For each taint the first toleration that matches it is used, and the shortest tolerationSeconds of these applies.
@@ -104,11 +104,11 @@ def stay(
     for taint in taints:
         toleration = find_toleration(tolerations, taint, comparing=comparing)
         if toleration is None:
-            return Stay(tolerated=False, seconds=0.0)
+            return Tolerance(tolerated=False, seconds=0.0)
         limit = toleration.get("tolerationSeconds")
         if limit is not None:
             seconds = min(seconds, max(0.0, float(limit)))
-    return Stay(tolerated=True, seconds=seconds)
+    return Tolerance(tolerated=True, seconds=seconds)
 
 
 def pods_on_node(change: Change, tables: Tables) -> Iterable[Key]:
@@ -181,22 +181,22 @@ class TaintEvictionReconciler:
 
     def reconcile(self, key: Key) -> Reconciliation:
         """Plan or cancel the eviction of a pod, or delete the pod when its eviction is due. Source: handlePodUpdate."""
-        eviction = yield from self._planned(key)
+        eviction = yield from self._plan(key)
         if eviction is not None and eviction.delayed and eviction.due <= self._clock.monotonic():
             wait = yield from self._fetch_node(key, eviction.node)
             if wait > 0:
                 return RequeueAfter(wait)
-            eviction = yield from self._planned(key)
+            eviction = yield from self._plan(key)
         if eviction is None:
             return None
         seconds = eviction.due - self._clock.monotonic()
         if seconds > 0:
             return RequeueAfter(seconds)
         yield from self._evict(key, eviction)
-        left = self._evictions.get(key)  # a new one, if the taints have changed meanwhile
-        return None if left is None else RequeueAfter(max(0.0, left.due - self._clock.monotonic()))
+        replanned = self._evictions.get(key)  # a new one, if the taints have changed meanwhile
+        return None if replanned is None else RequeueAfter(max(0.0, replanned.due - self._clock.monotonic()))
 
-    def _planned(self, key: Key) -> Step[_Eviction | None]:
+    def _plan(self, key: Key) -> Step[_Eviction | None]:
         """Plan, keep or cancel the eviction of a pod, as its tolerations and its node's taints require.
 
         Returns the planned eviction; None if the pod does not have to be evicted. Raises UnreadableError if the pod or
@@ -214,7 +214,7 @@ class TaintEvictionReconciler:
         node = self._nodes.entry(pod.facts.node)
         if node is None:
             return eviction
-        allowed = self._stay(pod, node)
+        allowed = self._tolerance(pod, node)
         now = self._clock.monotonic()
         if math.isinf(allowed.seconds) or (not allowed.tolerated and eviction is not None and eviction.due > now):
             yield from self._cancel(key)
@@ -225,12 +225,12 @@ class TaintEvictionReconciler:
             )
         return eviction
 
-    def _stay(self, pod: Entry, node: Entry) -> Stay:
+    def _tolerance(self, pod: Entry, node: Entry) -> Tolerance:
         taints = no_execute_taints(self._nodes.object_of(node))
         if not taints:
-            return Stay(tolerated=True, seconds=math.inf)
+            return Tolerance(tolerated=True, seconds=math.inf)
         tolerations = (self._pods.object_of(pod).get("spec") or {}).get("tolerations") or ()
-        return stay(tolerations, taints, comparing=self._comparing)
+        return tolerance(tolerations, taints, comparing=self._comparing)
 
     def _is_evicted(self, pod: Entry) -> bool:
         """Report whether this controller has already deleted the pod, possibly before a restart."""
@@ -255,7 +255,7 @@ class TaintEvictionReconciler:
         if the fetch failed.
         """
         now = self._clock.monotonic()
-        if now - self._fetched.get(node, -math.inf) < FRESH:
+        if now - self._fetched.get(node, -math.inf) < FETCH_VALIDITY:
             return 0.0
         if now < self._not_before.get(node, now):
             return self._not_before[node] - now
@@ -272,7 +272,7 @@ class TaintEvictionReconciler:
             self._not_before[node] = now + FETCH_RETRY
             raise Retry(f"node {node} could not be fetched: {outcome}", after=FETCH_RETRY)
         self._not_before.pop(node, None)
-        self._fetched = {name: when for name, when in self._fetched.items() if now - when < FRESH}
+        self._fetched = {name: when for name, when in self._fetched.items() if now - when < FETCH_VALIDITY}
         self._fetched[node] = now
         for other in sorted(waiting):
             yield Enqueue(QUEUE, other)
@@ -285,24 +285,24 @@ class TaintEvictionReconciler:
         found = yield from must(get_live(PODS, key), but=(NotFound,))
         if isinstance(found, Done):
             pod = decode_object(found.body)
-            if uid_of(pod) == eviction.uid and (yield from self._is_current(key, eviction)):
+            if uid_of(pod) == eviction.uid and (yield from self._is_still_planned(key, eviction)):
                 yield from self._delete(key, pod, eviction)
         # Otherwise the pod is deleted, or replaced by a pod of the same name; the watch will report that.
         if self._evictions.get(key) is eviction:
             del self._evictions[key]
 
-    def _is_current(self, key: Key, eviction: _Eviction) -> Step[bool]:
+    def _is_still_planned(self, key: Key, eviction: _Eviction) -> Step[bool]:
         """Report whether the pod must still be evicted, as planned.
 
         Called after each request, during which the taints of the node may have changed.
         """
-        return (yield from self._planned(key)) is eviction
+        return (yield from self._plan(key)) is eviction
 
     def _delete(self, key: Key, pod: Object, eviction: _Eviction) -> Step[None]:
         condition = disruption_condition(pod, reason=REASON, message=MESSAGE, now=self._clock.now())
         if condition is not None:
             outcome = yield from must(merge_status(PODS, pod, {"conditions": [condition]}), but=(NotFound,))
-            if isinstance(outcome, NotFound) or not (yield from self._is_current(key, eviction)):
+            if isinstance(outcome, NotFound) or not (yield from self._is_still_planned(key, eviction)):
                 return
         command = delete(PODS, pod, depends_on=((PODS, key), (NODES, eviction.node)))
         outcome = yield from must(command, but=(NotFound,))

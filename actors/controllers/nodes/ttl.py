@@ -61,15 +61,15 @@ class TtlReconciler:
 
     def __init__(self, *, tables: Tables) -> None:
         self._nodes = tables[NODES]
-        self._step = 0
+        self._boundary = 0
 
     def reconcile(self, key: Key) -> Reconciliation:
         """Patch the TTL annotation of a node if it differs from the cluster's TTL. Source: updateNodeIfNeeded."""
-        self._step = boundary_for(len(self._nodes.entries()), current=self._step)
+        self._boundary = boundary_for(len(self._nodes.entries()), current=self._boundary)
         node = self._nodes.get(key)
         if node is None:
             return None
-        seconds = TTL_BOUNDARIES[self._step].ttl_seconds
+        seconds = TTL_BOUNDARIES[self._boundary].ttl_seconds
         current = annotations_of(node).get(ANNOTATION, "")
         if parse_int(current) != seconds:
             body = {"metadata": {"annotations": {ANNOTATION: str(seconds)}}}

@@ -13,7 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcm.actors.controllers.storage.shared.protection_finalizers import is_deletion_candidate, protected, unprotected
+from kcm.actors.controllers.storage.shared.protection_finalizers import (
+    is_deletion_candidate,
+    with_finalizer,
+    without_finalizer,
+)
 from kcm.actors.reconciliation import Change, Interest, Reconciliation, Watch, itself, must, update
 from kcm.actors.reconciliation.specs import ControllerSpec, Index, Queue
 from kcm.protocols.messages.outcomes import NotFound
@@ -66,12 +70,12 @@ class AttributesClassProtection:
         found = self._classes.get(key)
         if found is None:
             return None
-        changed = protected(found, ATTRIBUTES_CLASS_PROTECTION)
+        changed = with_finalizer(found, ATTRIBUTES_CLASS_PROTECTION)
         if changed is None and is_deletion_candidate(found, ATTRIBUTES_CLASS_PROTECTION):
             if any(any(True for _ in users.indexed(CLASSES, key)) for users in self._users):
                 self._log.debug("class is still in use, keeping its finalizer", key=key)
                 return None
-            changed = unprotected(found, ATTRIBUTES_CLASS_PROTECTION)
+            changed = without_finalizer(found, ATTRIBUTES_CLASS_PROTECTION)
         if changed is not None:
             yield from must(update(VOLUME_ATTRIBUTES_CLASSES, changed), but=(NotFound,))
         return None

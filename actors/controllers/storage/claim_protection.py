@@ -22,7 +22,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
-from kcm.actors.controllers.storage.shared.protection_finalizers import is_deletion_candidate, protected, unprotected
+from kcm.actors.controllers.storage.shared.protection_finalizers import (
+    is_deletion_candidate,
+    with_finalizer,
+    without_finalizer,
+)
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import (
     Change,
@@ -79,7 +83,7 @@ def all_claims_of_pod(change: Change, _tables: Tables) -> Iterator[Key]:
     yield from claim_keys(new)
 
 
-def names(pod: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
+def refers_to(pod: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
     """Report whether a pod refers to the claim and has not finished, whether or not it is bound to a node.
 
     Source: podUsesPVCForUnusedSince.
@@ -155,18 +159,18 @@ class ClaimProtection:
     def reconcile(self, key: Key) -> Reconciliation:
         """Add or remove the protection finalizer of a claim, and update its condition Unused. Source: processPVC."""
         if self._tracks_unused:
-            yield from self._track(key)
+            yield from self._update_unused(key)
         claim = self._claims.get(key)
         if claim is None:
             return None
-        wanting = protected(claim, CLAIM_PROTECTION)
-        if wanting is not None:
-            yield from must(update(PERSISTENT_VOLUME_CLAIMS, wanting), but=(NotFound,))
+        protected = with_finalizer(claim, CLAIM_PROTECTION)
+        if protected is not None:
+            yield from must(update(PERSISTENT_VOLUME_CLAIMS, protected), but=(NotFound,))
         elif self._seems_unused(claim):
             yield from self._unprotect(key)
         return None
 
-    def _track(self, key: Key) -> Step[None]:
+    def _update_unused(self, key: Key) -> Step[None]:
         """Update the condition Unused of a claim.
 
         Before it becomes True, the pods of the namespace are listed, and other claims of the namespace are updated too.
@@ -174,7 +178,7 @@ class ClaimProtection:
         claim = self._claims.get(key)
         if claim is None or is_deleting(claim):
             return
-        if self._is_named(claim):
+        if self._is_referenced(claim):
             yield from self._write_unused(claim, used=True)
             return
         if not self._becomes_unused(claim):
@@ -185,16 +189,16 @@ class ClaimProtection:
         for claim_key in keys:
             claim = self._claims.get(claim_key)
             if claim is not None and self._becomes_unused(claim):
-                yield from self._write_unused(claim, used=any(names(pod, claim) for pod in pods))
+                yield from self._write_unused(claim, used=any(refers_to(pod, claim) for pod in pods))
 
-    def _is_named(self, claim: Object) -> bool:
-        return any(names(pod, claim) for pod in self._pods.indexed(CLAIMS, key_of(claim)))
+    def _is_referenced(self, claim: Object) -> bool:
+        return any(refers_to(pod, claim) for pod in self._pods.indexed(CLAIMS, key_of(claim)))
 
     def _becomes_unused(self, claim: Object) -> bool:
         """Report whether the condition Unused should become True, because no pod in the table refers to the claim."""
         if is_deleting(claim) or with_unused(claim, used=False, now=0.0) is None:
             return False
-        return not self._is_named(claim)
+        return not self._is_referenced(claim)
 
     def _write_unused(self, claim: Object, *, used: bool) -> Step[None]:
         changed = with_unused(claim, used=used, now=self._clock.now())
@@ -219,11 +223,11 @@ class ClaimProtection:
             claim = self._claims.get(claim_key)
             if claim is None or claim_key not in keys:
                 continue
-            freed = None if _used(claim, pods) else unprotected(claim, CLAIM_PROTECTION)
-            if freed is None:
+            released = None if _used(claim, pods) else without_finalizer(claim, CLAIM_PROTECTION)
+            if released is None:
                 self._log.info("claim is used by a pod, keeping its finalizer", v=2, claim=claim_key)
                 continue
-            yield from must(update(PERSISTENT_VOLUME_CLAIMS, freed), but=(NotFound,))
+            yield from must(update(PERSISTENT_VOLUME_CLAIMS, released), but=(NotFound,))
             self._log.info("removed finalizer, claim is unused", claim=claim_key)
 
 

@@ -8,7 +8,7 @@ Source: kubernetes v1.36 pkg/controller/volume/pvprotection/pv_protection_contro
 
 from __future__ import annotations
 
-from kcm.actors.controllers.storage.shared.protection_finalizers import protected, unprotected
+from kcm.actors.controllers.storage.shared.protection_finalizers import with_finalizer, without_finalizer
 from kcm.actors.reconciliation import Interest, Reconciliation, Watch, itself, must, update
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.protocols.messages.outcomes import NotFound
@@ -33,9 +33,9 @@ class VolumeProtection:
         volume = self._volumes.get(key)
         if volume is None:
             return None
-        changed = protected(volume, VOLUME_PROTECTION)
+        changed = with_finalizer(volume, VOLUME_PROTECTION)
         if changed is None and phase_of(volume) != "Bound":
-            changed = unprotected(volume, VOLUME_PROTECTION)
+            changed = without_finalizer(volume, VOLUME_PROTECTION)
         if changed is not None:
             yield from must(update(PERSISTENT_VOLUMES, changed), but=(NotFound,))
         return None

@@ -58,7 +58,7 @@ def evictions_are_not_cancelled() -> Iterator[None]:
         return
         yield
 
-    judge = TaintEvictionReconciler._planned
+    judge = TaintEvictionReconciler._plan
 
     def sticky(self: TaintEvictionReconciler, key: str) -> Any:
         before = self._evictions.get(key)
@@ -67,7 +67,7 @@ def evictions_are_not_cancelled() -> Iterator[None]:
 
     with (
         patch.object(TaintEvictionReconciler, "_cancel", kept),
-        patch.object(TaintEvictionReconciler, "_planned", sticky),
+        patch.object(TaintEvictionReconciler, "_plan", sticky),
     ):
         yield
 
@@ -80,7 +80,7 @@ def a_missing_node_is_gone() -> Iterator[None]:
         return {pod.facts.node for pod in pods if pod.facts.node and pod.facts.node not in present}
         yield
 
-    with patch.object(PodGarbageCollector, "_gone_nodes", at_once):
+    with patch.object(PodGarbageCollector, "_deleted_nodes", at_once):
         yield
 
 

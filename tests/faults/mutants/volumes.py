@@ -11,7 +11,7 @@ from unittest.mock import patch
 from kcm.actors.controllers.storage.claim_protection import ClaimProtection
 from kcm.actors.controllers.storage.persistentvolume_binder.binding import bound_claim, bound_volume
 from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes
-from kcm.actors.controllers.storage.shared.protection_finalizers import unprotected
+from kcm.actors.controllers.storage.shared.protection_finalizers import without_finalizer
 from kcm.actors.reconciliation import Step, must, must_object, update
 from kcm.actors.simulation.campaign.settings import VOLUMES_SETTING
 from kcm.protocols.messages.outcomes import NotFound
@@ -28,7 +28,7 @@ def claims_go_as_the_cache_shows_their_pods() -> Iterator[None]:
 
     def free(self: ClaimProtection, key: Key) -> Step[None]:
         claim = self._claims.get(key)
-        freed = None if claim is None else unprotected(claim, CLAIM_PROTECTION)
+        freed = None if claim is None else without_finalizer(claim, CLAIM_PROTECTION)
         if freed is not None:
             yield from must(update(PERSISTENT_VOLUME_CLAIMS, freed), but=(NotFound,))
 

@@ -43,7 +43,7 @@ class SigningError(ValueError):
     """Raised if the CA could not sign the certificate. The request is retried with backoff."""
 
 
-def failed(request: Object, problem: str, *, now: float) -> Object:
+def with_failure(request: Object, problem: str, *, now: float) -> Object:
     """Return a copy of the request with the condition Failed. Such a request will never be signed.
 
     problem: message of the condition.
@@ -59,7 +59,7 @@ def failed(request: Object, problem: str, *, now: float) -> Object:
     return _with_status(request, conditions=[*(status_of(request).get("conditions") or ()), condition])
 
 
-def issued(request: Object, certificate: bytes) -> Object:
+def with_certificate(request: Object, certificate: bytes) -> Object:
     """Return a copy of the request with the issued certificate in its status. certificate: in PEM."""
     return _with_status(request, certificate=base64.b64encode(certificate).decode())
 
@@ -94,13 +94,13 @@ class Signer:
             return None
         problem = RULES[signer]((yield from request_content_of(request)), usages)
         if problem:
-            yield from self._write(failed(request, problem, now=self._clock.now()))
+            yield from self._write(with_failure(request, problem, now=self._clock.now()))
             return None
         seconds = lifetime(spec.get("expirationSeconds"), most=self._max_lifetime)
         signed: Any = yield from call(keys.sign, pem_of(request), usages, seconds, self._clock.now(), but=(ValueError,))
         if isinstance(signed, Raised):
             raise SigningError(f"error auto signing csr: {signed.message.partition(': ')[2]}")
-        yield from self._write(issued(request, signed))
+        yield from self._write(with_certificate(request, signed))
         return None
 
     @step

@@ -28,7 +28,7 @@ def open_keys(certificate: str, key: str, log: FilteringBoundLogger) -> KeyFiles
     return KeyFiles(certificate, key, log=log)
 
 
-def is_wanted(options: Options) -> bool:
+def is_enabled(options: Options) -> bool:
     return bool(files_of_signers(options))
 
 
@@ -53,7 +53,7 @@ def specification(open_keys: OpenKeys) -> ControllerSpec:
         client="certificate-controller",
         queues=(certificate_queue(lambda options: WORKERS * max(1, len(files_of_signers(options)))),),
         build=partial(_build, open_keys),
-        enabled_if=is_wanted,
+        enabled_if=is_enabled,
         needs="--cluster-signing-cert-file and --cluster-signing-key-file, or those of a signer",
         options=SigningOptions,
         checks=(check_files,),

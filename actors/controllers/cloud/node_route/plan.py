@@ -44,18 +44,18 @@ def plan_routes(nodes: Iterable[Object], routes: Sequence[Route], clusters: Sequ
     creations, wanted, moved = [], set(), set()
     for node in nodes:
         name, addresses = name_of(node), addresses_of(node)
-        good = set()
+        correct = set()
         for destination in pod_cidrs(node):
             wanted.add((name, destination))
             existing = next((route for route in by_node.get(name, ()) if route.destination == destination), None)
             if existing is not None and existing.addresses in (None, addresses):
-                good.add(destination)
+                correct.add(destination)
                 continue
             if existing is not None:
                 moved.add((name, destination))
             creations.append(Route(destination=destination, node=name, addresses=addresses))
         if pod_cidrs(node):
-            kept[name] = frozenset(good)
+            kept[name] = frozenset(correct)
     deletions = [
         route
         for route in routes
@@ -86,7 +86,7 @@ def is_ours(route: Route, clusters: Iterable[Network]) -> bool:
 
 def addresses_of(node: Object) -> frozenset[tuple[str, str]]:
     addresses = (node.get("status") or {}).get("addresses") or ()
-    return frozenset((each.get("type") or "", each.get("address") or "") for each in addresses)
+    return frozenset((address.get("type") or "", address.get("address") or "") for address in addresses)
 
 
 def network_condition(node: Object, *, routed: bool, now: float) -> Object | None:

@@ -125,8 +125,8 @@ class NodeRouteReconciler:
         outcomes = yield from in_batches([*deletions, *creations], BATCH)
         if deletions:
             self._deleted(plan, outcomes[: len(deletions)])
-        made = yield from self._created(plan, nodes, creations, outcomes[len(deletions) :], began)
-        yield from self._write_conditions(plan, nodes, made)
+        created = yield from self._created(plan, nodes, creations, outcomes[len(deletions) :], began)
+        yield from self._write_conditions(plan, nodes, created)
 
     def _fetch_changed_nodes(self, routes: Sequence[Route]) -> Step[set[str]]:
         """Fetch the nodes of routes that do not match the podCIDRs in the table, because the table may be stale.
@@ -171,7 +171,7 @@ class NodeRouteReconciler:
         began: monotonic time at which the first attempts were sent.
         Returns (node name, destination) of each route that was created.
         """
-        made = set()
+        created = set()
         for route, command, first in zip(plan.creations, creations, outcomes, strict=True):
             outcome, tries = first, 1
             while not isinstance(outcome, Done):
@@ -187,19 +187,19 @@ class NodeRouteReconciler:
                 outcome, tries = (yield command), tries + 1
             if isinstance(outcome, Done):
                 self._log.info("route created", cidr=route.destination, node=route.node)
-                made.add((route.node, route.destination))
+                created.add((route.node, route.destination))
             else:
                 self._failures += 1
-        return made
+        return created
 
-    def _write_conditions(self, plan: RoutePlan, nodes: dict[str, Object], made: set[tuple[str, str]]) -> Step[None]:
+    def _write_conditions(self, plan: RoutePlan, nodes: dict[str, Object], created: set[tuple[str, str]]) -> Step[None]:
         patches = []
         for name, kept in plan.kept.items():
             seen, node = nodes.get(name), self._nodes.get(name)
             if seen is None or node is None or uid_of(seen) != uid_of(node):
                 continue
             wanted = pod_cidrs(seen)
-            routed = bool(wanted) and all(cidr in kept or (name, cidr) in made for cidr in wanted)
+            routed = bool(wanted) and all(cidr in kept or (name, cidr) in created for cidr in wanted)
             condition = network_condition(node, routed=routed, now=self._clock.now())
             if condition is not None:
                 # Upstream's SetNodeCondition sends only this condition, without $setElementOrder.

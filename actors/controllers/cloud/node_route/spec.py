@@ -35,7 +35,7 @@ def _has_routes(options: Options) -> bool:
     return has_provider(cloud.cloud_provider) and cloud.configure_cloud_routes and bool(cloud.cluster_cidr.strip())
 
 
-def cluster_ranges_can_be_read(options: Options) -> Iterator[str]:
+def check_cluster_ranges(options: Options) -> Iterator[str]:
     if _has_routes(options):
         try:
             cluster_ranges(options.cloud.cluster_cidr)
@@ -43,14 +43,14 @@ def cluster_ranges_can_be_read(options: Options) -> Iterator[str]:
             yield str(err)
 
 
-def nodes_routed(change: Change, _tables: Tables) -> tuple[str, ...]:
+def routes_to_sync(change: Change, _tables: Tables) -> tuple[str, ...]:
     """Enqueue a pass over all routes if a node was added or deleted, or its podCIDRs or addresses have changed."""
-    if change.old is None or change.deleted or _routed(change.old) != _routed(change.new):
+    if change.old is None or change.deleted or _route_inputs(change.old) != _route_inputs(change.new):
         return (ALL_ROUTES,)
     return ()
 
 
-def _routed(node: Object) -> tuple[str, Any, Any]:
+def _route_inputs(node: Object) -> tuple[str, Any, Any]:
     return uid_of(node), (node.get("spec") or {}).get("podCIDRs"), (node.get("status") or {}).get("addresses")
 
 
@@ -63,7 +63,7 @@ def _with_gate(spec: ControllerSpec, options: Options) -> ControllerSpec:
     if not options.feature_gates[GATE]:
         return spec
     queue: Queue[NodeRouteReconciler, str] = Queue(
-        QUEUE, watches=(Watch(NODES, to=nodes_routed),), concurrency=1, terminal=()
+        QUEUE, watches=(Watch(NODES, to=routes_to_sync),), concurrency=1, terminal=()
     )
     return replace(spec, passes=(), queues=(queue,))
 
@@ -100,5 +100,5 @@ SPEC = ControllerSpec(
     adapted=_with_gate,
     enabled_if=_has_routes,
     needs="--cluster-cidr, --configure-cloud-routes and --cloud-provider, other than 'external'",
-    checks=(cluster_ranges_can_be_read,),
+    checks=(check_cluster_ranges,),
 )

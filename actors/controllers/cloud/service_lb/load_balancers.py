@@ -83,7 +83,7 @@ def targets_of(nodes: Iterable[Entry]) -> Targets:
     return {node.key: node.facts.provider_id for node in nodes if is_target(node.facts)}
 
 
-def loggable(names: Sequence[str]) -> str:
+def format_node_names(names: Sequence[str]) -> str:
     """Format node names for an event, at most 20, as upstream: "[a b <3 more>]"."""
     shown = sorted(names[:MAX_NODE_NAMES])
     if len(names) > MAX_NODE_NAMES:

@@ -34,9 +34,9 @@ from kcm.actors.controllers.cloud.service_lb.load_balancers import (
     FINALIZER,
     Targets,
     desired_state,
+    format_node_names,
     has_finalizer,
     is_target,
-    loggable,
     needs_cleanup,
     needs_update,
     targets_of,
@@ -72,23 +72,23 @@ ALL_NODES = "nodes"
 EQUAL_EVENTS = 60.0  # seconds between two equal events about a Service whose calls are throttled
 
 
-def services_concerned(change: Change, _tables: Tables) -> Iterable[Key]:
+def services_to_sync(change: Change, _tables: Tables) -> Iterable[Key]:
     """Enqueue a Service if the change affects its load balancer.
 
     The controller's own writes of finalizer and status do not enqueue it, because this would shorten the backoff of a
     Service whose sync has failed.
     """
-    return (change.key,) if _is_concerned(change.old, change.new, gone=change.deleted) else ()
+    return (change.key,) if _must_sync(change.old, change.new, deleted=change.deleted) else ()
 
 
-def _is_concerned(old: Object | None, new: Object, *, gone: bool) -> bool:
-    if gone:
+def _must_sync(old: Object | None, new: Object, *, deleted: bool) -> bool:
+    if deleted:
         return wants_load_balancer(new)
     if old is None:
         return wants_load_balancer(new) or needs_cleanup(new)
-    unguarded = wants_load_balancer(new) and has_finalizer(old) and not has_finalizer(new)
-    lost = wants_load_balancer(new) and ingress_of(old) is not None and ingress_of(new) is None
-    return unguarded or lost or needs_update(old, new) or needs_cleanup(new)
+    lost_finalizer = wants_load_balancer(new) and has_finalizer(old) and not has_finalizer(new)
+    lost_address = wants_load_balancer(new) and ingress_of(old) is not None and ingress_of(new) is None
+    return lost_finalizer or lost_address or needs_update(old, new) or needs_cleanup(new)
 
 
 def all_nodes(_change: Change, _tables: Tables) -> Iterable[str]:
@@ -227,8 +227,10 @@ class ServiceLoadBalancerReconciler:
         if known is None:
             known = self._balancers[key] = _Balancer(service)
         known.service = service
-        lost = known.published and ingress_of(service) is None  # the server clears the status when the type changes
-        if guarded and not lost and known.ensured == desired_state(service):
+        lost_address = (
+            known.published and ingress_of(service) is None
+        )  # the server clears the status when the type changes
+        if guarded and not lost_address and known.ensured == desired_state(service):
             if (yield from self._update_hosts(service, known)):
                 return
         known.ensured = None
@@ -259,7 +261,7 @@ class ServiceLoadBalancerReconciler:
         known.targets = targets_of(nodes)
         call = EnsureLoadBalancer(self._cluster, encode_object(service), encode_nodes(nodes))
         outcome = yield from perform(call)
-        if is_elsewhere(outcome):
+        if is_implemented_elsewhere(outcome):
             return
         if not isinstance(outcome, Done):
             yield from self._report(service, "failed to ensure load balancer", outcome)
@@ -274,7 +276,7 @@ class ServiceLoadBalancerReconciler:
         ingress = status.get("ingress") or None
         if ingress != ingress_of(service):
             patched = {"metadata": {"uid": uid_of(service)}, "status": {"loadBalancer": {"ingress": ingress}}}
-            yield from self._write(service, patched, "failed to update load balancer status", but_gone=True)
+            yield from self._write(service, patched, "failed to update load balancer status", ignore_missing=True)
         known.published = ingress is not None
 
     def _update_hosts(self, service: Object, known: _Balancer) -> Step[bool]:
@@ -296,7 +298,7 @@ class ServiceLoadBalancerReconciler:
                 yield self._unavailable(service)
             self._log.info("load balancer updated", key=key_of(service), nodes=len(nodes))
             return True
-        if is_elsewhere(outcome):
+        if is_implemented_elsewhere(outcome):
             return True
         known.ensured = None
         if isinstance(outcome, Refused):
@@ -306,7 +308,7 @@ class ServiceLoadBalancerReconciler:
             return False
         self._metrics.failed()
         message = (
-            f"Error updating load balancer with new hosts {loggable([node.key for node in nodes])} "
+            f"Error updating load balancer with new hosts {format_node_names([node.key for node in nodes])} "
             f"[node names limited, total number of nodes: {len(nodes)}], error: {outcome.message}"
         )
         yield from self._record(service, "Warning", "UpdateLoadBalancerFailed", message)
@@ -329,7 +331,7 @@ class ServiceLoadBalancerReconciler:
             yield from self._record(service, "Normal", "DeletingLoadBalancer", "Deleting load balancer")
             call = DeleteLoadBalancer(self._cluster, encode_object(service))
             outcome = yield from perform(call)
-            if not (isinstance(outcome, Done) or is_elsewhere(outcome)):
+            if not (isinstance(outcome, Done) or is_implemented_elsewhere(outcome)):
                 yield from self._report(service, "failed to delete load balancer", outcome)
                 raise_for(call, outcome)
             self._log.info("load balancer deleted", key=key)
@@ -340,7 +342,7 @@ class ServiceLoadBalancerReconciler:
             body["status"] = {"loadBalancer": {"ingress": None}}
         if len(body["metadata"]) > 1 or "status" in body:
             what = "failed to remove load balancer cleanup finalizer"
-            yield from self._write(service, body, what, but_gone=True)
+            yield from self._write(service, body, what, ignore_missing=True)
         yield self._event(service, "Normal", "DeletedLoadBalancer", "Deleted load balancer")
         self._balancers.pop(key, None)
 
@@ -353,7 +355,7 @@ class ServiceLoadBalancerReconciler:
             yield from self._record(service, "Normal", "DeletingLoadBalancer", "Deleting load balancer")
             call = DeleteLoadBalancer(self._cluster, encode_object(service))
             outcome = yield from perform(call)
-            if not (isinstance(outcome, Done) or is_elsewhere(outcome)):
+            if not (isinstance(outcome, Done) or is_implemented_elsewhere(outcome)):
                 message = f"Error deleting load balancer: {outcome.message}"
                 if not isinstance(outcome, Refused):
                     yield from self._record(service, "Warning", "DeleteLoadBalancerFailed", message)
@@ -368,7 +370,7 @@ class ServiceLoadBalancerReconciler:
         nodes = [node for node in self._nodes.entries() if is_target(node.facts)]
         return sorted(nodes, key=lambda node: node.key)
 
-    def _write(self, service: Object, body: Object, what: str, *, but_gone: bool = False) -> Step[Done]:
+    def _write(self, service: Object, body: Object, what: str, *, ignore_missing: bool = False) -> Step[Done]:
         """Patch the Service through its status subresource. Raises CommandError after an event if the patch failed.
 
         what: the purpose of the patch, for the event.
@@ -378,7 +380,7 @@ class ServiceLoadBalancerReconciler:
         outcome = yield from perform(command)
         if isinstance(outcome, Done):
             return outcome
-        if isinstance(outcome, NotFound) and but_gone:
+        if isinstance(outcome, NotFound) and ignore_missing:
             return Done(b"")
         yield from self._report(service, what, outcome)
         raise CommandError(command, outcome)
@@ -415,7 +417,7 @@ def raise_for(call: CloudCall, outcome: Failure) -> NoReturn:
     raise CommandError(call, outcome)
 
 
-def is_elsewhere(outcome: Outcome) -> bool:
+def is_implemented_elsewhere(outcome: Outcome) -> bool:
     """Report whether another controller is responsible for the load balancer (upstream: ImplementedElsewhere)."""
     return isinstance(outcome, Invalid) and outcome.code == ELSEWHERE
 

@@ -11,7 +11,7 @@ from kcm.actors.controllers.cloud.service_lb.reconciler import (
     ServiceLoadBalancerReconciler,
     ServiceMetrics,
     all_nodes,
-    services_concerned,
+    services_to_sync,
 )
 from kcm.actors.reconciliation import Interest, Watch
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
@@ -73,7 +73,7 @@ SPEC = ControllerSpec(
     queues=(
         Queue(
             QUEUE,
-            watches=(Watch(SERVICES, to=services_concerned),),
+            watches=(Watch(SERVICES, to=services_to_sync),),
             concurrency=lambda options: options[ServiceLoadBalancerOptions].concurrent_syncs,
             terminal=(),
             backoff=BACKOFF,

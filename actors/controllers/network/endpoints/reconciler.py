@@ -107,9 +107,9 @@ class EndpointsReconciler:
         """
         all_ready = bool(spec.get("publishNotReadyAddresses"))
         known = self._ports.get(key)
-        if known is None or known.of_service != (spec.get("ports") or ()):
+        if known is None or known.service_ports != (spec.get("ports") or ()):
             known = self._ports[key] = PodPorts(spec)
-        without_ports = not known.of_service
+        without_ports = not known.service_ports
         if without_ports and spec.get("clusterIP") != NO_CLUSTER_IP:
             return
         pods = list(pods)
@@ -120,7 +120,7 @@ class EndpointsReconciler:
             if not facts.ips or is_terminal(facts) or (facts.deleting and not all_ready):
                 continue
             address = self._address(key, spec, pod)
-            ports = known.of_pod(self._pods, pod)
+            ports = known.ports_of_pod(self._pods, pod)
             if address is None or (not ports and not without_ports):
                 continue
             field = "addresses" if all_ready or facts.ready else "notReadyAddresses"

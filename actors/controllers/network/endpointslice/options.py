@@ -36,7 +36,7 @@ class EndpointSliceOptions(ControllerOptions):
     )
 
 
-def limits(options: Options) -> Iterator[str]:
+def check_limits(options: Options) -> Iterator[str]:
     slices = options[EndpointSliceOptions]
     yield from outside("concurrent-service-endpoint-syncs", slices.concurrent_syncs, largest=50)
     yield from outside("max-endpoints-per-slice", slices.max_endpoints, largest=1000)

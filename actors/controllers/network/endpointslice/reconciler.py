@@ -33,7 +33,7 @@ from kcm.actors.controllers.network.endpointslice.slice_plan import (
     plan_slices,
 )
 from kcm.actors.controllers.network.endpointslice.topology import Notice, Topology, is_auto
-from kcm.actors.controllers.network.endpointslice.traffic_distribution import KNOWN, hint_at_what_is_near, remove_hints
+from kcm.actors.controllers.network.endpointslice.traffic_distribution import KNOWN, add_proximity_hints, remove_hints
 from kcm.actors.controllers.network.shared.addresses import IPV4, IPV6, addresses_of, read_address
 from kcm.actors.controllers.network.shared.ports import PodPorts, Ports
 from kcm.actors.controllers.network.shared.selected_pods import hostname_of, selected_pods
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 MANAGER = "endpointslice-controller.k8s.io"
 QUEUE = "endpoint_slice"
 SETTLE = 1.0  # seconds from a change by another client to the sync: more changes may follow
-BETWEEN = 0.1  # seconds from the writes of a sync to the next sync of the Service
+MIN_INTERVAL = 0.1  # seconds from the writes of a sync to the next sync of the Service
 
 
 class MissingNodeError(ValueError):
@@ -221,7 +221,7 @@ class EndpointSliceReconciler:
             facts = pod.facts
             if not facts.ips or is_terminal(facts):
                 continue
-            group = found.setdefault(ports.of_pod(self._pods, pod), {})
+            group = found.setdefault(ports.ports_of_pod(self._pods, pod), {})
             if facts.node not in zones:
                 node = self._nodes.entry(facts.node) if facts.node else None
                 zones[facts.node] = None if node is None else node.facts.topology_zone
@@ -239,7 +239,7 @@ class EndpointSliceReconciler:
 
     def _ports_of(self, key: Key, spec: Mapping[str, Any]) -> PodPorts:
         known = self._ports.get(key)
-        if known is None or known.of_service != (spec.get("ports") or ()):
+        if known is None or known.service_ports != (spec.get("ports") or ()):
             known = self._ports[key] = PodPorts(spec)
         return known
 
@@ -287,7 +287,7 @@ class EndpointSliceReconciler:
         notices = self._topology.remove_hints(key, address_type)
         if distribution in KNOWN:
             self._metrics.distribute(key, distribution)
-            hint_at_what_is_near(plan, distribution)
+            add_proximity_hints(plan, distribution)
         else:
             self._metrics.distribute(key, "")
             remove_hints(plan)
@@ -309,7 +309,7 @@ class EndpointSliceReconciler:
             written, auto=auto, distribution="" if auto or distribution not in KNOWN else distribution
         )
         if written:
-            self._next[key] = self._clock.monotonic() + BETWEEN
+            self._next[key] = self._clock.monotonic() + MIN_INTERVAL
             self._log.info("slices written", key=key, created=len(create), updated=len(update), deleted=len(removed))
 
 

@@ -133,7 +133,7 @@ def _plan_group(
             else:
                 plan.delete.append(slice_)
         elif not _has_labels(slice_, labels):
-            changed.append(_changed(slice_, [dict(each) for each in before], labels))
+            changed.append(_changed(slice_, [dict(endpoint) for endpoint in before], labels))
         else:
             unchanged.append(slice_)
     plan.added += len(missing)
@@ -147,7 +147,7 @@ def _plan_group(
             plan.create.append(slice_)
         else:
             unchanged.remove(fitting)
-            slice_ = _changed(fitting, [dict(each) for each in fitting.get("endpoints") or ()], labels)
+            slice_ = _changed(fitting, [dict(endpoint) for endpoint in fitting.get("endpoints") or ()], labels)
             changed.append(slice_)
         _fill(slice_, missing, most)
     plan.update += changed

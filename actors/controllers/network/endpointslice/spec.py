@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kcm.actors.controllers.network.endpointslice.metrics import SliceMetrics
-from kcm.actors.controllers.network.endpointslice.options import EndpointSliceOptions, limits
+from kcm.actors.controllers.network.endpointslice.options import EndpointSliceOptions, check_limits
 from kcm.actors.controllers.network.endpointslice.reconciler import MANAGER, QUEUE, EndpointSliceReconciler
 from kcm.actors.controllers.network.shared.selected_pods import PODS_CHANGED, SERVICE_FACTS, SERVICES_BY_SELECTOR
 from kcm.actors.controllers.network.shared.slices import SLICES_BY_MANAGER, SLICES_BY_SERVICE, managed_by, slice_change
@@ -79,5 +79,5 @@ SPEC = ControllerSpec(
     facts=(SERVICE_FACTS,),
     build=build,
     options=EndpointSliceOptions,
-    checks=(limits,),
+    checks=(check_limits,),
 )

@@ -236,32 +236,32 @@ class Topology:
         If the endpoints cannot be allocated in proportion to the zones' CPUs, all hints are removed instead.
         Returns the events to record about the Service.
         """
-        ready = sum(is_ready(endpoint) for slice_ in _all(plan) for endpoint in slice_.get("endpoints") or ())
+        ready = sum(is_ready(endpoint) for slice_ in _all_slices(plan) for endpoint in slice_.get("endpoints") or ())
         zones = allocations(self.ratios, ready)
         if isinstance(zones, str):
-            return self._without(plan, service, address_type, zones)
-        allocated, wrong = _allocated_by(plan, zones)
+            return self._disable(plan, service, address_type, zones)
+        allocated, invalid = _check_hints(plan, zones)
         # This check precedes the moves to plan.update: a slice without hints may remain unchanged.
-        for slice_ in (*plan.create, *plan.update, *wrong):
+        for slice_ in (*plan.create, *plan.update, *invalid):
             for endpoint in slice_.get("endpoints") or ():
                 if is_ready(endpoint):
                     if not endpoint.get("zone"):
-                        return self._without(plan, service, address_type, NO_ZONE)
+                        return self._disable(plan, service, address_type, NO_ZONE)
                     allocated[endpoint["zone"]] = allocated.get(endpoint["zone"], 0) + 1
-        move_to_update(plan, lambda slice_: any(slice_ is candidate for candidate in wrong))
-        moved = plan.update[len(plan.update) - len(wrong) :]
+        move_to_update(plan, lambda slice_: any(slice_ is candidate for candidate in invalid))
+        moved = plan.update[len(plan.update) - len(invalid) :]
         written = (*plan.create, *plan.update)
         given, received = exchanges(zones, allocated)
         for slice_ in written:
             slice_["endpoints"] = [
-                hinted(endpoint, _for_zone(_zone_for(endpoint["zone"], given, received, allocated)))
+                hinted(endpoint, _for_zone(_hint_zone(endpoint["zone"], given, received, allocated)))
                 if is_ready(endpoint)
                 else endpoint
                 for endpoint in slice_["endpoints"]
             ]
         if not allocated:
-            return self._without(plan, service, address_type, NONE_ALLOCATED)
-        _leave_equal(plan, wrong, moved)
+            return self._disable(plan, service, address_type, NONE_ALLOCATED)
+        _keep_unchanged(plan, invalid, moved)
         self._allocated.setdefault(service, {})[address_type] = allocated
         if service in self._hinting:
             return []
@@ -279,20 +279,20 @@ class Topology:
         self.forget(service, address_type)
         return notices
 
-    def _without(self, plan: SlicePlan, service: Key, address_type: str, why: str) -> list[Notice]:
+    def _disable(self, plan: SlicePlan, service: Key, address_type: str, why: str) -> list[Notice]:
         self.forget(service, address_type)
         remove_hints(plan)
         return [_notice("Warning", DISABLED, why, address_type)]
 
 
-def _leave_equal(plan: SlicePlan, before: Sequence[Object], moved: Sequence[Object]) -> None:
+def _keep_unchanged(plan: SlicePlan, before: Sequence[Object], moved: Sequence[Object]) -> None:
     """Move slices whose hints have not changed from plan.update back to plan.unchanged.
 
     before: slices of the table; `moved` contains their copies in plan.update, in the same order.
     """
     for slice_, update in zip(before, moved, strict=True):
         if update["endpoints"] == (slice_.get("endpoints") or []):
-            plan.update = [each for each in plan.update if each is not update]
+            plan.update = [slice_ for slice_ in plan.update if slice_ is not update]
             plan.unchanged.append(slice_)
 
 
@@ -300,7 +300,7 @@ def _notice(type: RecordType, reason: str, message: str, address_type: str) -> N
     return Notice(type, reason, f"{message}, addressType: {address_type}")
 
 
-def _all(plan: SlicePlan) -> Sequence[Object]:
+def _all_slices(plan: SlicePlan) -> Sequence[Object]:
     return (*plan.create, *plan.update, *plan.unchanged)
 
 
@@ -308,7 +308,7 @@ def _for_zone(zone: str) -> dict[str, Any]:
     return {"forZones": [{"name": zone}]}
 
 
-def _zone_for(zone: str, given: ByZone, received: ByZone, allocated: ByZone) -> str:
+def _hint_zone(zone: str, given: ByZone, received: ByZone, allocated: ByZone) -> str:
     """Return the zone for the hint of an endpoint, and update the numbers.
 
     This is the endpoint's own zone, or a zone that receives endpoints as long as its own zone has to give some.
@@ -325,25 +325,25 @@ def _zone_for(zone: str, given: ByZone, received: ByZone, allocated: ByZone) -> 
     return to
 
 
-def _allocated_by(plan: SlicePlan, zones: Mapping[str, ZoneAllocation]) -> tuple[ByZone, list[Object]]:
+def _check_hints(plan: SlicePlan, zones: Mapping[str, ZoneAllocation]) -> tuple[ByZone, list[Object]]:
     """Check the hints of the unchanged slices.
 
     Returns the number of endpoints by zone that their hints allocate, and the slices whose hints must be replaced: a
     ready endpoint has no hint, or the hints name an unknown zone or exceed the maximum of a zone.
     """
     allocated: ByZone = {}
-    wrong: list[Object] = []
+    invalid: list[Object] = []
     for slice_ in plan.unchanged:
         counts = _hints_of(slice_.get("endpoints") or ())
         if counts is None or any(
             zone not in zones or number + allocated.get(zone, 0) > zones[zone].maximum
             for zone, number in counts.items()
         ):
-            wrong.append(slice_)
+            invalid.append(slice_)
             continue
         for zone, number in counts.items():
             allocated[zone] = allocated.get(zone, 0) + number
-    return allocated, wrong
+    return allocated, invalid
 
 
 def _hints_of(endpoints: Iterable[Endpoint]) -> ByZone | None:

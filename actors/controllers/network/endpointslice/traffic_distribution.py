@@ -22,7 +22,7 @@ def is_ready(endpoint: Endpoint) -> bool:
     return (endpoint.get("conditions") or {}).get("ready") is True
 
 
-def hint_at_what_is_near(plan: SlicePlan, distribution: str) -> None:
+def add_proximity_hints(plan: SlicePlan, distribution: str) -> None:
     """Set the hints of all ready endpoints to the endpoint's own zone and, for PreferSameNode, its own node.
 
     Slices whose hints change are moved from plan.unchanged to plan.update.

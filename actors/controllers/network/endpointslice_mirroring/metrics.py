@@ -24,7 +24,7 @@ def _per_sync(what: str, does: str) -> Family:
     )
 
 
-ADDED, UPDATED, REMOVED = (_per_sync("endpoints", each) for each in ("added", "updated", "removed"))
+ADDED, UPDATED, REMOVED = (_per_sync("endpoints", change) for change in ("added", "updated", "removed"))
 SKIPPED = Family(
     name=f"{_SUBSYSTEM}addresses_skipped_per_sync",
     kind="histogram",

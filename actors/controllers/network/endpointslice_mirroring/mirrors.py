@@ -12,7 +12,7 @@ from dataclasses import field
 from typing import Any, NamedTuple
 
 from kcm.actors.controllers.network.shared.addresses import IPV4, IPV6, read_address
-from kcm.actors.controllers.network.shared.ports import Ports, in_order, ports_of_slice
+from kcm.actors.controllers.network.shared.ports import Ports, ports_of_slice, sorted_ports
 from kcm.actors.controllers.network.shared.slices import Endpoint, Identity, equal_endpoints, identity_of
 from kcm.actors.controllers.network.shared.subsets import repacked
 from kcm.actors.controllers.shared.generated_names import generate_name
@@ -51,7 +51,7 @@ def desired_slices(endpoints: Object, *, most: int) -> Desired:
     found: dict[Kind, dict[Identity, Endpoint]] = {}
     skipped = invalid = 0
     for subset in repacked(endpoints.get("subsets") or ()):
-        ports = in_order(ports_of_slice(subset))
+        ports = sorted_ports(ports_of_slice(subset))
         kinds = {family: found.setdefault((family, ports), {}) for family in (IPV4, IPV6)}
         added = total = 0
         for name, ready in (("addresses", True), ("notReadyAddresses", False)):
@@ -132,8 +132,13 @@ def _plan_kind(
         not equal_endpoints(endpoint, before[identity]) for identity, endpoint in wanted.items() if identity in before
     )
     plan.updated += changed
-    if changed or before.keys() != wanted.keys() or _is_of_another(first, endpoints) or not _like(first, made):
-        plan.update.append(under_name(first, made))
+    if (
+        changed
+        or before.keys() != wanted.keys()
+        or _has_stale_owner(first, endpoints)
+        or not _has_same_metadata(first, made)
+    ):
+        plan.update.append(with_identity_of(first, made))
 
 
 def _mirror(endpoints: Object, kind: Kind, some: Iterable[Endpoint]) -> Object:
@@ -150,18 +155,18 @@ def _mirror(endpoints: Object, kind: Kind, some: Iterable[Endpoint]) -> Object:
     }
 
 
-def under_name(slice_: Object, made: Object) -> Object:
+def with_identity_of(slice_: Object, made: Object) -> Object:
     """Return the content of `made` with the name, namespace, uid and resourceVersion of an existing slice."""
     meta = metadata(slice_)
     kept = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in meta}
     return {**made, "metadata": {**made["metadata"], **kept}}
 
 
-def _like(slice_: Object, made: Object) -> bool:
+def _has_same_metadata(slice_: Object, made: Object) -> bool:
     return labels_of(slice_) == labels_of(made) and annotations_of(slice_) == annotations_of(made)
 
 
-def _is_of_another(slice_: Object, endpoints: Object) -> bool:
+def _has_stale_owner(slice_: Object, endpoints: Object) -> bool:
     """Report whether the owner of the slice is an earlier Endpoints object of the same name, with another uid."""
     owners: Sequence[Mapping[str, Any]] = metadata(slice_).get("ownerReferences") or ()
     return any(owner.get("name") == name_of(endpoints) and owner.get("uid") != uid_of(endpoints) for owner in owners)
@@ -182,5 +187,5 @@ def _recycle(plan: MirrorPlan, endpoints: Object) -> None:
         else:
             plan.create = [candidate for candidate in plan.create if candidate is not made]
             named = {**made, "metadata": {**made["metadata"], "generateName": prefix}}
-            plan.update.append(under_name(slice_, named))
+            plan.update.append(with_identity_of(slice_, named))
     plan.delete = gone

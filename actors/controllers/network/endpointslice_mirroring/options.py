@@ -36,7 +36,7 @@ class EndpointSliceMirroringOptions(ControllerOptions):
     )
 
 
-def limits(options: Options) -> Iterator[str]:
+def check_limits(options: Options) -> Iterator[str]:
     mirroring = options[EndpointSliceMirroringOptions]
     yield from outside("mirroring-concurrent-service-endpoint-syncs", mirroring.concurrent_syncs, largest=50)
     yield from outside("mirroring-max-endpoints-per-subset", mirroring.max_endpoints, largest=1000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcm.actors.controllers.network.endpointslice_mirroring.metrics import MirrorMetrics
 from kcm.actors.controllers.network.endpointslice_mirroring.mirrors import MANAGER
-from kcm.actors.controllers.network.endpointslice_mirroring.options import EndpointSliceMirroringOptions, limits
+from kcm.actors.controllers.network.endpointslice_mirroring.options import EndpointSliceMirroringOptions, check_limits
 from kcm.actors.controllers.network.endpointslice_mirroring.reconciler import (
     QUEUE,
     MirroringReconciler,
@@ -62,5 +62,5 @@ SPEC = ControllerSpec(
     facts=(SERVICE_FACTS,),
     build=build,
     options=EndpointSliceMirroringOptions,
-    checks=(limits,),
+    checks=(check_limits,),
 )

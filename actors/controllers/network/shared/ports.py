@@ -34,13 +34,13 @@ def ports_of_slice(slice_: Mapping[str, Any]) -> Ports:
 
     Ports of a subset of Endpoints have the same form, and are accepted too.
     """
-    return in_order(
+    return sorted_ports(
         EndpointPort(port.get("name") or "", port.get("port"), port.get("protocol") or "TCP", port.get("appProtocol"))
         for port in slice_.get("ports") or ()
     )
 
 
-def in_order(ports: Iterable[EndpointPort]) -> Ports:
+def sorted_ports(ports: Iterable[EndpointPort]) -> Ports:
     return tuple(sorted(ports, key=lambda port: (port.name, port.port or 0, port.protocol, port.app_protocol or "")))
 
 
@@ -49,21 +49,21 @@ class PodPorts:
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         """Create an empty cache. spec: the spec of the Service."""
-        self.of_service: Sequence[Mapping[str, Any]] = spec.get("ports") or ()
-        self._by_number = not any(isinstance(port.get("targetPort"), str) for port in self.of_service)
-        self._same_for_all = in_order(self._found({})) if self._by_number else ()
+        self.service_ports: Sequence[Mapping[str, Any]] = spec.get("ports") or ()
+        self._by_number = not any(isinstance(port.get("targetPort"), str) for port in self.service_ports)
+        self._common_ports = sorted_ports(self._found({})) if self._by_number else ()
         self._known: dict[str, Ports] = {}  # by the uid of the pod
 
-    def of_pod(self, pods: Lister, pod: Entry) -> Ports:
+    def ports_of_pod(self, pods: Lister, pod: Entry) -> Ports:
         """Return the ports of the Service for a pod, with the numbers that named targetPorts have in its containers.
 
         A named targetPort that no container has is left out.
         """
         if self._by_number:
-            return self._same_for_all
+            return self._common_ports
         found = self._known.get(pod.uid)
         if found is None:
-            found = self._known[pod.uid] = in_order(self._found(named_ports(pods.object_of(pod))))
+            found = self._known[pod.uid] = sorted_ports(self._found(named_ports(pods.object_of(pod))))
         return found
 
     def keep(self, pods: Iterable[Entry]) -> None:
@@ -73,7 +73,7 @@ class PodPorts:
             self._known = {pod.uid: known[pod.uid] for pod in pods if pod.uid in known}
 
     def _found(self, named: Mapping[tuple[str, str], int]) -> Iterable[EndpointPort]:
-        for port in self.of_service:
+        for port in self.service_ports:
             target, protocol = port.get("targetPort"), port.get("protocol") or "TCP"
             number = named.get((target, protocol)) if isinstance(target, str) else target or port.get("port")
             if number is not None:

@@ -29,7 +29,9 @@ class SliceWrites:
         """
         self._slices, self._changed = slices, changed
         self._written: dict[Key, int] = {}
-        self._gone: set[str] = set()  # uids of slices that were deleted here, until the watch reports the deletion
+        self._deleted_uids: set[str] = (
+            set()
+        )  # uids of slices that were deleted here, until the watch reports the deletion
         self._maybe_created: dict[Key, list[str]] = {}  # names of slices by owner
 
     def is_foreign(self, change: SliceChange, manager: str) -> bool:
@@ -42,8 +44,8 @@ class SliceWrites:
         """
         if change.deleted:
             known = self._written.pop(change.slice, None) is not None
-            if change.uid in self._gone:
-                self._gone.discard(change.uid)
+            if change.uid in self._deleted_uids:
+                self._deleted_uids.discard(change.uid)
                 return False
         else:
             version = self._written.get(change.slice)
@@ -56,7 +58,7 @@ class SliceWrites:
         self._maybe_created.pop(owner, None)
 
     def _deleted(self, slice_: Object) -> None:
-        self._gone.add(uid_of(slice_))
+        self._deleted_uids.add(uid_of(slice_))
         self._written.pop(key_of(slice_), None)
         self._changed("delete")
 
@@ -114,7 +116,7 @@ class SliceWrites:
         for command, name, outcome in zip(commands, names, outcomes, strict=True):
             match outcome:
                 case Done():
-                    self._remember(make_key(namespace, name), "create")
+                    self._record_write(make_key(namespace, name), "create")
                 case _ if is_namespace_terminating(outcome):
                     terminating = True
                 case AlreadyExists():  # created by an earlier request with unknown outcome, or by another client
@@ -133,7 +135,7 @@ class SliceWrites:
     def _update(self, slices: Iterable[Object]) -> Step[None]:
         for slice_ in slices:
             yield from must(update(ENDPOINT_SLICES, slice_))
-            self._remember(key_of(slice_), "update")
+            self._record_write(key_of(slice_), "update")
 
     def delete(self, slices: Sequence[Object]) -> Step[None]:
         """Delete these slices concurrently. Raises CommandError for the first failure, after all have been sent."""
@@ -148,7 +150,7 @@ class SliceWrites:
         if failure is not None:
             raise failure
 
-    def _remember(self, key: Key, operation: str) -> None:
+    def _record_write(self, key: Key, operation: str) -> None:
         entry = self._slices.entry(key)
         if entry is not None:
             self._written[key] = max(self._written.get(key, 0), entry.resource_version)

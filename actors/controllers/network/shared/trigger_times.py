@@ -15,7 +15,7 @@ from kcm.protocols.times import format_time, parse_time
 from kcm.runtime.tables.table import Entry
 
 
-class _Seen(NamedTuple):
+class _ObservedTimes(NamedTuple):
     """Times of the last changes of a Service and its pods, as of the last sync, in Unix seconds."""
 
     service: float  # creation of the Service
@@ -26,7 +26,7 @@ class TriggerTimes:
     """Record of the creation time of each Service and the ready times of its pods, as of the last sync."""
 
     def __init__(self) -> None:
-        self._seen: dict[Key, _Seen] = {}
+        self._observed: dict[Key, _ObservedTimes] = {}
 
     def changed(self, key: Key, service: Object, pods: Iterable[Entry]) -> str:
         """Return the time of the earliest change since the last call for this Service; "" if nothing has changed.
@@ -39,8 +39,8 @@ class TriggerTimes:
         """
         created = _created(service)
         times = {pod.key: pod.facts.ready_changed for pod in pods if pod.facts.ready_changed is not None}
-        before = self._seen.get(key)
-        self._seen[key] = _Seen(created, times)
+        before = self._observed.get(key)
+        self._observed[key] = _ObservedTimes(created, times)
         if before is None:
             return format_time(created) if created else ""
         newer = [when for pod, when in times.items() if when > before.pods.get(pod, 0.0)]
@@ -49,7 +49,7 @@ class TriggerTimes:
         return format_time(min(newer)) if newer else ""
 
     def forget(self, key: Key) -> None:
-        self._seen.pop(key, None)
+        self._observed.pop(key, None)
 
 
 def _created(service: Object) -> float:

@@ -26,7 +26,7 @@ RELEASES = Family(
     help="Counter measuring total number of CIDR releases.",
     labels=_LABELS,
 )
-MOST = Family(
+MAX_CIDRS = Family(
     name="node_ipam_controller_cirdset_max_cidrs",  # upstream's spelling
     kind="gauge",
     help="Maximum number of CIDRs that can be allocated.",
@@ -58,7 +58,7 @@ class _MeteredSet:
         self.blocks = blocks
         self.allocations, self.releases = metrics.counter(ALLOCATIONS, label), metrics.counter(RELEASES, label)
         self.tries = metrics.histogram(TRIES, label)
-        metrics.gauge(MOST, label).set(blocks.size)
+        metrics.gauge(MAX_CIDRS, label).set(blocks.size)
         metrics.gauge(USAGE, label).read_from(lambda: blocks.used / blocks.size)
 
 

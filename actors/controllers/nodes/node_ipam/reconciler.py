@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 NODE_QUEUE = "cidrallocator_node"
 PATCH_TRIES = 3
-LIST_AGAIN = 10.0  # seconds. Source: nodePollInterval
+LIST_RETRY = 10.0  # seconds. Source: nodePollInterval
 
 
 class NodeIpamReconciler:
@@ -92,7 +92,7 @@ class NodeIpamReconciler:
         try:
             found = yield from must_object(list_live(NODES))
         except CommandError as err:
-            raise Retry(f"no CIDRs can be allocated, nodes could not be listed: {err}", after=LIST_AGAIN) from err
+            raise Retry(f"no CIDRs can be allocated, nodes could not be listed: {err}", after=LIST_RETRY) from err
         for text in self._ranges.unreadable:
             self._log.warning("invalid service CIDR, ignoring it", cidr=text)
         for node in found.get("items") or ():

@@ -17,12 +17,12 @@ from kcm.protocols.resources import NODES
 NAME = "node-ipam-controller"
 
 
-def service_range_entries(options: Options) -> Iterator[str]:
+def check_service_ranges(options: Options) -> Iterator[str]:
     if len([cidr for cidr in options[NodeIpamOptions].service_cluster_ip_range.split(",") if cidr]) > 2:
         yield "--service-cluster-ip-range can not contain more than two entries"
 
 
-def ranges_fit(options: Options) -> Iterator[str]:
+def check_cidr_flags(options: Options) -> Iterator[str]:
     """Yield an error message if the CIDR flags are invalid or contradict each other.
 
     Only checked if the controller is enabled. Upstream exits with the same message when it builds the controller.
@@ -56,5 +56,5 @@ SPEC = ControllerSpec(
     enabled_if=lambda options: options.cloud.allocate_node_cidrs,
     needs="--allocate-node-cidrs",
     options=NodeIpamOptions,
-    checks=(service_range_entries, ranges_fit),
+    checks=(check_service_ranges, check_cidr_flags),
 )

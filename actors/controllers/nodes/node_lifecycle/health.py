@@ -125,7 +125,7 @@ def marked_unknown(health: NodeHealth, written: NodeFacts, now: float) -> NodeHe
 BATCH = 50  # Leases fetched at once
 # Seconds without watch events. An idle watch receives a bookmark each minute, so a longer time is caused by the server
 # or the network, which may have kept kubelets from renewing their Leases too.
-DEAF = 75.0
+STALLED_WATCH = 75.0
 
 
 class NodeHealths:
@@ -144,7 +144,7 @@ class NodeHealths:
         self._clock, self._log, self._metrics = clock, log, metrics
         self._settings = settings
         self._healths: dict[str, NodeHealth] = {}
-        self._doubted = False
+        self._had_doubtful = False
         self._leases_heard: float | None = None  # at the last observation of all nodes
 
     def of(self, node: str) -> NodeHealth | None:
@@ -172,7 +172,11 @@ class NodeHealths:
         """
         now = before = self._clock.monotonic()
         nodes_heard, leases_heard = self._heard(NODES), self._heard(LEASES)
-        if self._leases_heard is not None and leases_heard is not None and leases_heard - self._leases_heard > DEAF:
+        if (
+            self._leases_heard is not None
+            and leases_heard is not None
+            and leases_heard - self._leases_heard > STALLED_WATCH
+        ):
             self.restart_grace_periods()  # kubelets need a moment to reconnect too
         self._leases_heard = leases_heard
         observe_seconds = self._metrics.node.observe
@@ -192,9 +196,9 @@ class NodeHealths:
             after = self._clock.monotonic()
             observe_seconds(after - before)
             before = after
-        if doubtful and not self._doubted:
+        if doubtful and not self._had_doubtful:
             self._log.warning("nodes are silent, but so is the watch: not marking them unhealthy", nodes=len(doubtful))
-        self._doubted = bool(doubtful)
+        self._had_doubtful = bool(doubtful)
         return silent, doubtful
 
     def fetch_leases(self, doubtful: Sequence[str]) -> Step[list[str]]:

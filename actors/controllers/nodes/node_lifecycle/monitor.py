@@ -21,7 +21,7 @@ from kcm.actors.controllers.nodes.node_lifecycle.health import NodeHealth, NodeH
 from kcm.actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
 from kcm.actors.controllers.nodes.node_lifecycle.options import LifecycleSettings
 from kcm.actors.controllers.nodes.node_lifecycle.status import mark_unknown
-from kcm.actors.controllers.nodes.node_lifecycle.taints import NOTHING, taint_patch, waits_for_eviction
+from kcm.actors.controllers.nodes.node_lifecycle.taints import NO_KEYS, taint_patch, waits_for_eviction
 from kcm.actors.controllers.nodes.node_lifecycle.zone_queues import WaitingNode, ZoneQueues
 from kcm.actors.controllers.nodes.node_lifecycle.zones import Mode, ZoneStates
 from kcm.actors.reconciliation import Step, in_batches, patch
@@ -144,7 +144,7 @@ class NodeMonitor:
         tainted = [entry for entry in entries if entry.facts.no_execute and entry.facts.zone in self.spared]
         wall, nodes = self._clock.now(), self._nodes
         patches = [
-            patch(NODES, entry.key, taint_patch(nodes.object_of(entry), entry.facts, NOTHING, wall))
+            patch(NODES, entry.key, taint_patch(nodes.object_of(entry), entry.facts, NO_KEYS, wall))
             for entry in tainted
         ]
         for entry, outcome in zip(tainted, (yield from in_batches(patches, BATCH)), strict=True):

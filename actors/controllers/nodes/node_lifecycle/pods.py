@@ -65,7 +65,9 @@ def not_ready_pod(pod: Object, now: float) -> Object:
     """
     status = pod["status"]
     change = {"status": "False", "lastTransitionTime": format_time(now)}
-    conditions = [{**each, **change} if each.get("type") == "Ready" else each for each in status["conditions"]]
+    conditions = [
+        {**condition, **change} if condition.get("type") == "Ready" else condition for condition in status["conditions"]
+    ]
     return {**pod, "status": {**status, "conditions": conditions}}
 
 

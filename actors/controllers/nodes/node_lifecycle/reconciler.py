@@ -25,7 +25,7 @@ from kcm.actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMet
 from kcm.actors.controllers.nodes.node_lifecycle.monitor import NodeMonitor
 from kcm.actors.controllers.nodes.node_lifecycle.options import LifecycleSettings
 from kcm.actors.controllers.nodes.node_lifecycle.pods import DirectEviction, deletes_gracefully, mark_not_ready
-from kcm.actors.controllers.nodes.node_lifecycle.taints import keep_labels, keep_taints, wanted_no_execute
+from kcm.actors.controllers.nodes.node_lifecycle.taints import sync_labels, sync_taints, wanted_no_execute
 from kcm.actors.controllers.nodes.node_lifecycle.zone_queues import ZoneQueues
 from kcm.actors.reconciliation import Change, Enqueue, Interest, Reconciliation, RequeueAfter, Step
 from kcm.actors.reconciliation.actor_names import MANAGER
@@ -48,7 +48,7 @@ NODE_QUEUE, POD_QUEUE = "node_lifecycle_controller", "node_lifecycle_controller_
 ZONE_QUEUE = "node_lifecycle_controller_zones"
 
 
-def pod_concerned(change: Change, tables: Tables) -> Iterable[Key]:
+def pod_to_sync(change: Change, tables: Tables) -> Iterable[Key]:
     """Enqueue a pod that was just bound to a node which is not ready, or is terminating on one with an old kubelet.
 
     Kubelets before 1.1.0 do not delete pods gracefully, so this controller deletes them by force.
@@ -114,7 +114,7 @@ class NodeLifecycleReconciler:
 
     def reconcile_zone(self, zone: str) -> Reconciliation:
         """Send the zone's rate, its waiting nodes and whether it is paused to the zone's eviction queue."""
-        yield from self._queues.introduce(zone)
+        yield from self._queues.send_state(zone)
         return None
 
     # One node.
@@ -125,8 +125,8 @@ class NodeLifecycleReconciler:
             self._queues.forget((name,))
             self._direct.cancel(name)
             return None
-        yield from self._keep_taints(name)
-        yield from keep_labels(self._nodes, name)
+        yield from self._sync_taints(name)
+        yield from sync_labels(self._nodes, name)
         entry = self._nodes.entry(name)
         if entry is None:
             return None
@@ -137,7 +137,7 @@ class NodeLifecycleReconciler:
             return (yield from self._evict_directly(name, facts))
         return None
 
-    def _keep_taints(self, name: str) -> Step[None]:
+    def _sync_taints(self, name: str) -> Step[None]:
         """Set the taints of a node that its conditions require.
 
         A NoExecute taint is added only after the zone's eviction queue has released the node. Each release permits one
@@ -148,24 +148,24 @@ class NodeLifecycleReconciler:
         if entry is None:
             return
         zone = entry.facts.zone
-        its_turn = (
+        is_released = (
             self._settings.by_taints
             and self._queues.is_due(name, entry.uid, self._clock.monotonic())
             and not self._monitor.is_unreadable(name)
         )
-        alone = its_turn and self._tainting.setdefault(zone, name) == name
+        may_taint = is_released and self._tainting.setdefault(zone, name) == name
 
         def wanted(facts: NodeFacts) -> frozenset[str]:
-            due = alone and self._queues.is_due(name, facts.uid, self._clock.monotonic())
+            due = may_taint and self._queues.is_due(name, facts.uid, self._clock.monotonic())
             return wanted_no_execute(facts, due=due, spared=facts.zone in self._monitor.spared)
 
         try:
-            newly_tainted = yield from keep_taints(self._nodes, name, wanted, clock=self._clock, log=self._log)
+            newly_tainted = yield from sync_taints(self._nodes, name, wanted, clock=self._clock, log=self._log)
         finally:
-            if alone:
+            if may_taint:
                 del self._tainting[zone]
-            if its_turn:
-                self._queues.dealt_with(name)
+            if is_released:
+                self._queues.release_used(name)
         if newly_tainted:
             self._metrics.evictions(zone).inc()
 
@@ -179,7 +179,7 @@ class NodeLifecycleReconciler:
             if (yield from self._direct.evict(name)):
                 self._queues.pods_deleted(name)
             else:
-                self._queues.dealt_with(name)
+                self._queues.release_used(name)
         seconds = yield from self._direct.terminate(name, facts, lambda: self._pods_on(name))
         return None if seconds is None else RequeueAfter(max(0.0, seconds))
 

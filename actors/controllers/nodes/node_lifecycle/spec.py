@@ -11,7 +11,7 @@ from kcm.actors.controllers.nodes.node_lifecycle.reconciler import (
     POD_QUEUE,
     ZONE_QUEUE,
     NodeLifecycleReconciler,
-    pod_concerned,
+    pod_to_sync,
 )
 from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import KIND, ZoneEvictionQueue, zone_queue_name
 from kcm.actors.reconciliation import Watch, itself
@@ -58,7 +58,7 @@ SPEC = ControllerSpec(
         ),
         Queue(
             POD_QUEUE,
-            watches=(Watch(PODS, to=pod_concerned, interest=BOUND_OR_DELETING),),
+            watches=(Watch(PODS, to=pod_to_sync, interest=BOUND_OR_DELETING),),
             reconcile=NodeLifecycleReconciler.reconcile_pod,
             concurrency=4,
             terminal=(),

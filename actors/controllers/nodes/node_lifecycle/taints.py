@@ -31,7 +31,7 @@ from kcm.runtime.tables.lister import Lister
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-NOTHING: frozenset[str] = frozenset()
+NO_KEYS: frozenset[str] = frozenset()
 _NO_EXECUTE_FOR = {"False": frozenset({NOT_READY}), "Unknown": frozenset({UNREACHABLE})}
 
 
@@ -47,8 +47,8 @@ def wanted_no_execute(node: NodeFacts, *, due: bool, spared: bool) -> frozenset[
     if node.ready is None:
         return node.no_execute
     if spared or node.ready == "True":
-        return NOTHING
-    return _NO_EXECUTE_FOR.get(node.ready, NOTHING) if due or node.no_execute else NOTHING
+        return NO_KEYS
+    return _NO_EXECUTE_FOR.get(node.ready, NO_KEYS) if due or node.no_execute else NO_KEYS
 
 
 def waits_for_eviction(node: NodeFacts) -> bool:
@@ -56,7 +56,7 @@ def waits_for_eviction(node: NodeFacts) -> bool:
     return node.ready in _NO_EXECUTE_FOR and not node.no_execute
 
 
-def taints_are_right(node: NodeFacts, no_execute: frozenset[str]) -> bool:
+def has_taints(node: NodeFacts, no_execute: frozenset[str]) -> bool:
     return node.no_schedule == node.wanted_no_schedule and node.no_execute == no_execute
 
 
@@ -94,21 +94,23 @@ def format_keys(keys: Iterable[str]) -> str:
 
 
 # Label → its deprecated name, which is set to the same value.
-TWINS = {"kubernetes.io/os": "beta.kubernetes.io/os", "kubernetes.io/arch": "beta.kubernetes.io/arch"}
+DEPRECATED_LABELS = {"kubernetes.io/os": "beta.kubernetes.io/os", "kubernetes.io/arch": "beta.kubernetes.io/arch"}
 
 
 def missing_labels(node: Object) -> dict[str, str]:
     """Return the deprecated labels to set, where they are missing or differ from the current labels."""
     labels = labels_of(node)
     return {
-        older: labels[newer] for newer, older in TWINS.items() if newer in labels and labels.get(older) != labels[newer]
+        older: labels[newer]
+        for newer, older in DEPRECATED_LABELS.items()
+        if newer in labels and labels.get(older) != labels[newer]
     }
 
 
 TRIES = 5  # attempts at one patch, after conflicts. Source: controller_utils.go, UpdateTaintBackoff
 
 
-def keep_taints(
+def sync_taints(
     nodes: Lister,
     name: str,
     wanted: Callable[[NodeFacts], frozenset[str]],
@@ -129,7 +131,7 @@ def keep_taints(
             return False
         facts: NodeFacts = entry.facts
         no_execute = wanted(facts)
-        if taints_are_right(facts, no_execute):
+        if has_taints(facts, no_execute):
             return False
         command = patch(NODES, name, taint_patch(nodes.object_of(entry), facts, no_execute, clock.now()))
         outcome = yield command
@@ -151,7 +153,7 @@ def keep_taints(
     raise CommandError(command, outcome)
 
 
-def keep_labels(nodes: Lister, name: str) -> Step[None]:
+def sync_labels(nodes: Lister, name: str) -> Step[None]:
     """Copy the labels for operating system and architecture to their deprecated names.
 
     Raises CommandError if the patch failed.

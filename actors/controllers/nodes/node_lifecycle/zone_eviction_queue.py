@@ -110,7 +110,7 @@ class ZoneEvictionQueue(Actor):
                 return description(self.name, self._description(now))
             case _:
                 super().receive(message)
-        self._let_nodes_through(now)
+        self._release_nodes(now)
         self._meter.depth.set(len(self._waiting))
         return None
 
@@ -129,7 +129,7 @@ class ZoneEvictionQueue(Actor):
         self._meter.rate.set(qps)
         self.log.info("eviction rate of the zone set", v=2, zone=self._zone, qps=qps, waiting=len(self._waiting))
 
-    def _let_nodes_through(self, now: float) -> None:
+    def _release_nodes(self, now: float) -> None:
         if self._bucket is None or self._paused:
             return
         while self._waiting and self._bucket.try_take(now):

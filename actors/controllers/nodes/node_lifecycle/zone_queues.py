@@ -31,7 +31,7 @@ from kcm.protocols.messages.eviction import (
 )
 from kcm.protocols.messages.lifecycle import StartChild, StopChild
 
-TURN = 5.0  # seconds within which a released node must be tainted; otherwise it is queued again
+RELEASE_VALIDITY = 5.0  # seconds within which a released node must be tainted; otherwise it is queued again
 
 
 class WaitingNode(NamedTuple):
@@ -146,7 +146,7 @@ class ZoneQueues:
                 yield Tell(self._manager, StartChild(self._controller, KIND, zone))
                 yield Tell(zone_queue_name(zone), StartOver())  # in case a queue of an earlier incarnation still runs
 
-    def introduce(self, zone: str) -> Iterator[Tell]:
+    def send_state(self, zone: str) -> Iterator[Tell]:
         """Send the eviction queue of a zone its state: whether it is paused, its rate and its waiting nodes.
 
         A queue that the manager does not run yet is started; it is sent its state once it has sent ZoneQueueReady.
@@ -177,7 +177,7 @@ class ZoneQueues:
                 continue
             first, queue.qps = queue.qps is None, qps
             if first:
-                yield from self.introduce(zone)
+                yield from self.send_state(zone)
             elif queue.ready:
                 yield Tell(zone_queue_name(zone), SetEvictionRate(qps, self._burst, queue.last))
 
@@ -198,13 +198,13 @@ class ZoneQueues:
     def is_due(self, node: str, uid: str, now: float) -> bool:
         """Report whether a node may be evicted now, because its queue has released it at most 5 s ago."""
         due = self._due.get(node)
-        return due is not None and due[0] == uid and now - due[1] <= TURN
+        return due is not None and due[0] == uid and now - due[1] <= RELEASE_VALIDITY
 
     def is_evicted(self, node: str) -> bool:
         """Report whether the node's pods have been deleted, and it has not been ready since."""
         return node in self._evicted
 
-    def dealt_with(self, node: str) -> None:
+    def release_used(self, node: str) -> None:
         """Record that the release of a node has been used: the node was tainted, or does not have to be."""
         self._due.pop(node, None)
 

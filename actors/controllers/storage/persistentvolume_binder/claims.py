@@ -12,11 +12,11 @@ from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
     best_volume,
     candidates,
     labels_in,
-    misfit,
+    mismatch,
     requirements_of,
 )
 from kcm.actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
-from kcm.actors.controllers.storage.persistentvolume_binder.migration import migration_mark, refreshed_claim
+from kcm.actors.controllers.storage.persistentvolume_binder.migration import migrated_claim, migrated_to
 from kcm.actors.controllers.storage.persistentvolume_binder.plugins import NoPluginError, is_external, provisioner_name
 from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes, read_live
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
@@ -55,13 +55,13 @@ class Claims:
 
     @step
     def sync(self, claim: Object) -> Step[None]:
-        refreshed = refreshed_claim(claim)
+        refreshed = migrated_claim(claim)
         if refreshed is not None:
             claim = yield from must_object(update(PERSISTENT_VOLUME_CLAIMS, refreshed))
         if BIND_COMPLETED in annotations_of(claim):
             yield from self._sync_bound(claim)
         elif volume_name_of(claim):
-            yield from self._sync_naming(claim)
+            yield from self._sync_with_volume_name(claim)
         else:
             yield from self._sync_unbound(claim)
 
@@ -76,10 +76,10 @@ class Claims:
         if found is not None:
             yield from self._bind_found(self._volumes.object_of(found), claim)
             return
-        if (yield from self._give_default_class(claim)):
+        if (yield from self._set_default_class(claim)):
             return  # the update enqueues the claim
         if delayed and SELECTED_NODE not in annotations_of(claim):
-            yield self._waiting(claim)
+            yield self._waiting_event(claim)
         elif class_of(claim):
             yield from self._provision(claim)
             return
@@ -97,7 +97,7 @@ class Claims:
             raise
         self._metrics.done(key)
 
-    def _give_default_class(self, claim: Object) -> Step[bool]:
+    def _set_default_class(self, claim: Object) -> Step[bool]:
         """Set the default StorageClass on a claim without a class. Returns whether the claim was updated."""
         class_ = None if names_class(claim) else default_class(self._classes.objects())
         if class_ is None:
@@ -113,7 +113,7 @@ class Claims:
             raise
         return True
 
-    def _waiting(self, claim: Object) -> Record:
+    def _waiting_event(self, claim: Object) -> Record:
         pods = self._pods.indexed(CLAIMS, key_of(claim))
         names = sorted(name_of(pod) for pod in pods if not is_pod_ended(pod) and not pod["spec"].get("nodeName"))
         if not names:
@@ -125,14 +125,14 @@ class Claims:
 
     # Claims with a volume name.
 
-    def _sync_naming(self, claim: Object) -> Step[None]:
+    def _sync_with_volume_name(self, claim: Object) -> Step[None]:
         volume = self._volumes.get(volume_name_of(claim))
         if volume is None:
             yield from self._writes.set_claim_phase(claim, "Pending")
             return
         reference = volume["spec"].get("claimRef")
         if reference is None:
-            why = misfit(volume, claim)
+            why = mismatch(volume, claim)
             if not why:
                 yield from self._writes.bind(volume, claim)
                 return
@@ -152,19 +152,19 @@ class Claims:
         name = volume_name_of(claim)
         if not name:
             text = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"
-            yield from self._writes.lose(claim, "ClaimLost", text)
+            yield from self._writes.mark_lost(claim, "ClaimLost", text)
             return
         volume = self._volumes.get(name)
-        if volume is None or not _may_be_of(volume, claim):
+        if volume is None or not _may_belong_to(volume, claim):
             volume = yield from read_live(PERSISTENT_VOLUMES, name)
         if volume is None:
             text = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
-            yield from self._writes.lose(claim, "ClaimLost", text)
-        elif _may_be_of(volume, claim):
+            yield from self._writes.mark_lost(claim, "ClaimLost", text)
+        elif _may_belong_to(volume, claim):
             yield from self._writes.bind(volume, claim)
         else:
             text = "Two claims are bound to the same volume, this one is bound incorrectly"
-            yield from self._writes.lose(claim, "ClaimMisbound", text)
+            yield from self._writes.mark_lost(claim, "ClaimMisbound", text)
 
     # Provisioning.
 
@@ -210,7 +210,7 @@ class Claims:
         if annotations.get(PROVISIONER) == provisioner:
             return claim
         marks: dict[str, str | None] = {PROVISIONER: provisioner, BETA_PROVISIONER: provisioner}
-        marks[MIGRATED_TO] = migration_mark(provisioner, annotations.get(MIGRATED_TO))
+        marks[MIGRATED_TO] = migrated_to(provisioner, annotations.get(MIGRATED_TO))
         return (yield from must_object(update(PERSISTENT_VOLUME_CLAIMS, with_annotations(claim, marks))))
 
 
@@ -226,7 +226,7 @@ class MisboundError(Exception):
         )
 
 
-def _may_be_of(volume: Object, claim: Object) -> bool:
+def _may_belong_to(volume: Object, claim: Object) -> bool:
     reference = volume["spec"].get("claimRef")
     return reference is None or reference.get("uid") == uid_of(claim)
 

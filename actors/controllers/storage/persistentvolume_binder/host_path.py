@@ -25,7 +25,7 @@ def make_directory(path: str) -> None:
     os.makedirs(path, mode=0o750, exist_ok=True)
 
 
-def undeletable(path: str) -> str:
+def deletion_problem(path: str) -> str:
     """Return the reason why the directory of a volume must not be deleted; "" if it may be deleted."""
     if path.startswith(_BELOW) and posixpath.normpath(path).startswith(_BELOW) and ".." not in path.split("/"):
         return ""

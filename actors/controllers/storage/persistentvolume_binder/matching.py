@@ -98,7 +98,7 @@ def best_volume(
     delayed: whether to consider only reserved volumes, because the class has volumeBindingMode WaitForFirstConsumer.
     """
     usable = sorted(
-        (volume for volume in volumes if _could_be(volume.facts, required)),
+        (volume for volume in volumes if _is_suitable(volume.facts, required)),
         key=lambda volume: (len(volume.facts.modes), volume.facts.modes),
     )
     for _, group in groupby(usable, key=lambda volume: volume.facts.modes):
@@ -108,7 +108,7 @@ def best_volume(
     return None
 
 
-def _could_be(volume: VolumeFacts, required: Requirements) -> bool:
+def _is_suitable(volume: VolumeFacts, required: Requirements) -> bool:
     return (
         (not volume.claim or is_reserved(volume, required))
         and required.modes <= set(volume.modes)
@@ -131,10 +131,10 @@ def _best_of(
             return volume
     if delayed:
         return None
-    return min(_free(required, volumes, labels), key=lambda volume: volume.facts.capacity, default=None)
+    return min(_available(required, volumes, labels), key=lambda volume: volume.facts.capacity, default=None)
 
 
-def _free(
+def _available(
     required: Requirements, volumes: list[Entry], labels: Callable[[Entry], Mapping[str, str]]
 ) -> Iterator[Entry]:
     for volume in volumes:
@@ -143,7 +143,7 @@ def _free(
                 yield volume
 
 
-def misfit(volume: Mapping[str, Any], claim: Mapping[str, Any]) -> str:
+def mismatch(volume: Mapping[str, Any], claim: Mapping[str, Any]) -> str:
     """Return the reason why a claim cannot be bound to the volume in its volumeName; "" if it can be bound.
 
     The phase of the volume and the claim's selector are not checked. Source: checkVolumeSatisfyClaim.

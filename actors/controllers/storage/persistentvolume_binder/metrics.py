@@ -86,7 +86,7 @@ RETROACTIVE_ERRORS = Family(
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _Operation:
     plugin: str
     operation: str
     at: float  # monotonic
@@ -100,7 +100,7 @@ class BinderMetrics:
 
     def __init__(self, *, metrics: Metrics, clock: Clock) -> None:
         self._metrics, self._clock = metrics, clock
-        self._begun: dict[str, _Begun] = {}
+        self._operations: dict[str, _Operation] = {}
         self._shown: set[tuple[Family, tuple[str, ...]]] = set()
         self.retroactive = metrics.counter(RETROACTIVE)
         self.retroactive_errors = metrics.counter(RETROACTIVE_ERRORS)
@@ -111,31 +111,31 @@ class BinderMetrics:
         key: key of the claim, or name of the volume.
         operation: "provision" or "delete".
         """
-        self._begun.setdefault(key, _Begun(plugin or NONE, operation, self._clock.monotonic()))
+        self._operations.setdefault(key, _Operation(plugin or NONE, operation, self._clock.monotonic()))
 
     def failed(self, key: str) -> None:
-        begun = self._begun.get(key)
+        begun = self._operations.get(key)
         if begun is not None:
             for family in (OPERATION_ERRORS, ERRORS_TOTAL):
                 self._metrics.counter(family, begun.plugin, begun.operation).inc()
 
     def done(self, key: str) -> None:
-        begun = self._begun.pop(key, None)
+        begun = self._operations.pop(key, None)
         if begun is not None:
             took = self._clock.monotonic() - begun.at
             self._metrics.histogram(OPERATION_SECONDS, begun.plugin, begun.operation).observe(took)
 
     def forget(self, key: str) -> None:
-        self._begun.pop(key, None)
+        self._operations.pop(key, None)
 
-    def carried_out(self, plugin: str, operation: str, *, since: float, well: bool) -> None:
+    def record_plugin_call(self, plugin: str, operation: str, *, since: float, succeeded: bool) -> None:
         """Record the duration of an operation that an in-tree plugin has executed in this process.
 
         operation: "volume_provision" or "volume_delete".
         since: monotonic time of its start.
         well: whether it succeeded.
         """
-        status = "success" if well else "fail-unknown"
+        status = "success" if succeeded else "fail-unknown"
         series = self._metrics.histogram(STORAGE_OPERATION, plugin, operation, status, "false")
         series.observe(self._clock.monotonic() - since)
 

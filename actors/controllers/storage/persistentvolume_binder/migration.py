@@ -35,7 +35,7 @@ DRIVERS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def migration_mark(provisioner: str | None, mark: str | None) -> str | None:
+def migrated_to(provisioner: str | None, mark: str | None) -> str | None:
     """Return the value that the annotation migrated-to should have; None if the annotation must be removed.
 
     provisioner: provisioner of the claim or volume; None if unknown, which keeps the annotation.
@@ -44,23 +44,23 @@ def migration_mark(provisioner: str | None, mark: str | None) -> str | None:
     return mark if provisioner is None else DRIVERS.get(provisioner)
 
 
-def refreshed_claim(claim: Mapping[str, Any]) -> Object | None:
+def migrated_claim(claim: Mapping[str, Any]) -> Object | None:
     """Return a copy of the claim with the correct annotation migrated-to; None if it does not change.
 
     Source: updateMigrationAnnotations.
     """
     annotations = annotations_of(claim)
     provisioner = annotations.get(PROVISIONER, annotations.get(BETA_PROVISIONER))
-    return _marked(claim, migration_mark(provisioner, annotations.get(MIGRATED_TO)))
+    return _with_migrated_to(claim, migrated_to(provisioner, annotations.get(MIGRATED_TO)))
 
 
-def refreshed_volume(volume: Mapping[str, Any]) -> Object | None:
+def migrated_volume(volume: Mapping[str, Any]) -> Object | None:
     """Return a copy of the volume with the correct annotation migrated-to and the correct deletion finalizers.
 
     The result is None if the volume does not change.
     """
     annotations = annotations_of(volume)
-    marked = _marked(volume, migration_mark(annotations.get(PROVISIONED_BY), annotations.get(MIGRATED_TO)))
+    marked = _with_migrated_to(volume, migrated_to(annotations.get(PROVISIONED_BY), annotations.get(MIGRATED_TO)))
     before = finalizers_of(volume)
     after = deletion_finalizers(volume)
     if after == before:
@@ -91,7 +91,7 @@ def deletion_finalizers(volume: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in names if name != EXTERNAL_PROTECTION)
 
 
-def _marked(obj: Mapping[str, Any], mark: str | None) -> Object | None:
+def _with_migrated_to(obj: Mapping[str, Any], mark: str | None) -> Object | None:
     if (annotations_of(obj).get(MIGRATED_TO) or None) == mark:
         return None
     return with_annotations(obj, {MIGRATED_TO: mark})

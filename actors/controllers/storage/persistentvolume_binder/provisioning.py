@@ -17,9 +17,9 @@ from kcm.actors.controllers.storage.persistentvolume_binder.host_path import (
     CREATOR,
     HOST_PATH,
     delete_directory,
+    deletion_problem,
     directory_for,
     make_directory,
-    undeletable,
 )
 from kcm.actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
 from kcm.actors.controllers.storage.persistentvolume_binder.plugins import NoPluginError, is_deleted_externally
@@ -59,7 +59,7 @@ from kcm.protocols.volumes import (
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.tables import Tables
 
-TRIES, PAUSE = 5, 10.0  # seconds
+TRIES, RETRY_DELAY = 5, 10.0  # seconds
 
 
 class ProvisioningError(Exception):
@@ -89,7 +89,7 @@ class Provisioning:
         self._classes, self._nodes, self._clock = tables[STORAGE_CLASSES], tables[NODES], clock
         self._of_claims, self._of_volumes, self._writes, self._metrics = claims, volumes, writes, metrics
         self._host_path = host_path
-        self._refused: dict[str, int] = {}  # by the claim's uid
+        self._failed_creations: dict[str, int] = {}  # by the claim's uid
 
     # Queue provisionings.
 
@@ -115,7 +115,7 @@ class Provisioning:
     def _provision(self, claim: Object, class_: Object) -> Step[RequeueAfter | None]:
         if (claim.get("spec") or {}).get("dataSource") is not None:
             text = f'plugin "{HOST_PATH}" is not a CSI plugin. Only CSI plugin can provision a claim with a datasource'
-            yield from self._complain(claim, text)
+            yield from self._fail_claim(claim, text)
         claim = yield from self._of_claims.annotate(claim, HOST_PATH)
         name = f"pvc-{uid_of(claim)}"
         if (yield from read_live(PERSISTENT_VOLUMES, name)) is not None:
@@ -125,14 +125,14 @@ class Provisioning:
         volume = provisioned_volume(claim, class_, name=name, path=path)
         outcome = yield from perform(create(PERSISTENT_VOLUMES, volume))
         if isinstance(outcome, Done | AlreadyExists):
-            self._refused.pop(uid_of(claim), None)
+            self._failed_creations.pop(uid_of(claim), None)
             text = f"Successfully provisioned volume {name} using {HOST_PATH}"
             yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Normal", "ProvisioningSucceeded", text)
             return None
-        tries = self._refused[uid_of(claim)] = self._refused.get(uid_of(claim), 0) + 1
+        tries = self._failed_creations[uid_of(claim)] = self._failed_creations.get(uid_of(claim), 0) + 1
         if tries < TRIES:
-            return RequeueAfter(PAUSE)
-        del self._refused[uid_of(claim)]
+            return RequeueAfter(RETRY_DELAY)
+        del self._failed_creations[uid_of(claim)]
         yield from self._clean_up(claim, path, outcome.message)
         return None
 
@@ -140,22 +140,22 @@ class Provisioning:
         if options := class_.get("mountOptions"):
             listed = f"[{' '.join(options)}]"
             text = f'Mount options are not supported by the provisioner but StorageClass "{name_of(class_)}"'
-            yield from self._complain(claim, f"{text} has mount options {listed}")
+            yield from self._fail_claim(claim, f"{text} has mount options {listed}")
         if not self._host_path:
             text = f'Failed to create provisioner: provisioning in volume plugin "{HOST_PATH}" is disabled'
-            yield from self._complain(claim, text)
+            yield from self._fail_claim(claim, text)
         node = annotations_of(claim).get(SELECTED_NODE)
         if node is not None and self._nodes.get(node) is None:
-            yield from self._complain(claim, f'Failed to get target node: node "{node}" not found')
+            yield from self._fail_claim(claim, f'Failed to get target node: node "{node}" not found')
         why = f"{HOST_PATH} does not support block volume provisioning" if mode_of(claim) == "Block" else ""
         if not why:
-            why = yield from self._carry_out("volume_provision", make_directory, path)
+            why = yield from self._call_plugin("volume_provision", make_directory, path)
         if why:
             if node is not None:
                 # Makes the scheduler choose another node. If this write fails, the next attempt repeats it.
                 yield from perform(update(PERSISTENT_VOLUME_CLAIMS, _without_node(claim)))
             text = f'Failed to provision volume with StorageClass "{name_of(class_)}": {why}'
-            yield from self._complain(claim, text)
+            yield from self._fail_claim(claim, text)
 
     def _clean_up(self, claim: Object, path: str, why: str) -> Step[None]:
         key = f"{metadata(claim).get('namespace')}/{name_of(claim)}"
@@ -163,13 +163,13 @@ class Provisioning:
         yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Warning", "ProvisioningFailed", text)
         left = ""
         for _ in range(TRIES):
-            left = yield from self._carry_out("volume_delete", delete_directory, path)
+            left = yield from self._call_plugin("volume_delete", delete_directory, path)
             if not left:
                 return
         text = f"Error cleaning provisioned volume for claim {key}: {left}. Please delete manually."
         yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Warning", "ProvisioningCleanupFailed", text)
 
-    def _carry_out(self, operation: str, function: Any, path: str) -> Step[str]:
+    def _call_plugin(self, operation: str, function: Any, path: str) -> Step[str]:
         """Call a function with a path on this host, and measure its duration.
 
         operation: label of the metric, "volume_provision" or "volume_delete".
@@ -178,10 +178,10 @@ class Provisioning:
         since = self._clock.monotonic()
         outcome = yield from call(function, path, but=(Raised,))
         raised = isinstance(outcome, Raised)
-        self._metrics.carried_out(HOST_PATH, operation, since=since, well=not raised)
+        self._metrics.record_plugin_call(HOST_PATH, operation, since=since, succeeded=not raised)
         return outcome.message if isinstance(outcome, Raised) else ""
 
-    def _complain(self, claim: Object, text: str) -> Step[None]:
+    def _fail_claim(self, claim: Object, text: str) -> Step[None]:
         yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Warning", "ProvisioningFailed", text)
         raise ProvisioningError(text)
 
@@ -199,7 +199,7 @@ class Provisioning:
             if is_deleted_externally(volume):
                 return None
         except NoPluginError as err:
-            yield from self._writes.fail(volume, "VolumeFailedDelete", str(err))
+            yield from self._writes.mark_failed(volume, "VolumeFailedDelete", str(err))
             return None
         volume = yield from self._of_volumes.still_released(name)
         if volume is None:
@@ -217,10 +217,10 @@ class Provisioning:
                 f'failed to create deleter for volume "{name_of(volume)}": spec.PersistentVolumeSource.HostPath is nil'
             )
         else:
-            failed = undeletable(path) or (yield from self._carry_out("volume_delete", delete_directory, path))
+            failed = deletion_problem(path) or (yield from self._call_plugin("volume_delete", delete_directory, path))
         if failed:
             self._metrics.failed(name_of(volume))
-            yield from self._writes.fail(volume, "VolumeFailedDelete", failed)
+            yield from self._writes.mark_failed(volume, "VolumeFailedDelete", failed)
             raise DeletionError(failed) if path is not None else TerminalError(failed)
 
 

@@ -17,10 +17,10 @@ from kcm.actors.controllers.storage.persistentvolume_binder.plugins import plugi
 from kcm.actors.controllers.storage.persistentvolume_binder.recycler_pod import (
     PREFIX,
     Recycler,
-    end_of,
+    failure_of,
+    is_recycler_of,
     recycler_key,
     recycler_pod,
-    recycles,
 )
 from kcm.actors.controllers.storage.persistentvolume_binder.volumes import Volumes
 from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes
@@ -59,7 +59,7 @@ class Recycling:
         self._volumes, self._claims = tables[PERSISTENT_VOLUMES], tables[PERSISTENT_VOLUME_CLAIMS]
         self._pods, self._of_volumes, self._writes = tables[PODS], volumes, writes
         self._recyclers = recyclers
-        self._made: dict[Key, str] = {}  # uid of the pod by name of the volume
+        self._pod_uids: dict[Key, str] = {}  # uid of the pod by name of the volume
 
     def recycle(self, name: Key) -> Reconciliation:
         """Recycle a released volume with reclaim policy Recycle, unless pods still use it.
@@ -68,7 +68,7 @@ class Recycling:
         """
         known = self._volumes.get(name)
         if known is None or known["spec"].get("persistentVolumeReclaimPolicy") != "Recycle":
-            self._made.pop(name, None)
+            self._pod_uids.pop(name, None)
             return None
         volume = yield from self._of_volumes.still_released(name)
         if volume is None:
@@ -81,7 +81,7 @@ class Recycling:
             return None
         recycler = self._recyclers.get(plugin_of(volume))
         if recycler is None:
-            yield from self._writes.fail(volume, FAILED, "No recycler plugin found for the volume!")
+            yield from self._writes.mark_failed(volume, FAILED, "No recycler plugin found for the volume!")
             return None
         yield from self._scrub(volume, recycler)
         return None
@@ -97,25 +97,25 @@ class Recycling:
         name = name_of(volume)
         key = recycler_key(name, recycler)
         pod = self._pods.get(key)
-        made = self._made.get(name)
+        made = self._pod_uids.get(name)
         if pod is None and made is None:
             yield from self._make(volume, recycler)
             return
         if pod is None or (made is not None and uid_of(pod) != made):
-            del self._made[name]
+            del self._pod_uids[name]
             yield from self._fail(volume, "failed to recycle volume: recycler pod was deleted")
             return
         if is_deleting(pod):
             return
-        if not recycles(pod, volume, recycler):
+        if not is_recycler_of(pod, volume, recycler):
             yield from must(delete(PODS, pod), but=(NotFound,))
             yield from self._fail(volume, "old recycler pod found, will retry later")
             return
-        why = end_of(pod)
+        why = failure_of(pod)
         if why is None:
-            self._made[name] = uid_of(pod)
+            self._pod_uids[name] = uid_of(pod)
             return
-        self._made.pop(name, None)
+        self._pod_uids.pop(name, None)
         yield from self._repeat_events(volume, pod)
         yield from must(delete(PODS, pod, grace_seconds=0), but=(NotFound,))
         if why:
@@ -127,7 +127,7 @@ class Recycling:
     def _make(self, volume: Object, recycler: Recycler) -> Step[None]:
         outcome = yield from perform(create(PODS, recycler_pod(volume, recycler)))
         if isinstance(outcome, Done):
-            self._made[name_of(volume)] = uid_of(decode_object(outcome.body))
+            self._pod_uids[name_of(volume)] = uid_of(decode_object(outcome.body))
         elif not isinstance(outcome, AlreadyExists):  # the table is stale: the event of the pod enqueues the volume
             yield from self._fail(volume, f"unexpected error creating recycler pod:  {outcome.message}")
 
@@ -145,4 +145,4 @@ class Recycling:
             yield record(PERSISTENT_VOLUMES, volume, type_, "RecyclerPod", text)
 
     def _fail(self, volume: Object, why: str) -> Step[None]:
-        yield from self._writes.fail(volume, FAILED, f"Recycle failed: {why}")
+        yield from self._writes.mark_failed(volume, FAILED, f"Recycle failed: {why}")

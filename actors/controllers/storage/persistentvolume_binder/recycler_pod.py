@@ -128,7 +128,7 @@ def timeout_of(volume: Mapping[str, Any], recycler: Recycler) -> int:
     return max(recycler.minimum, size // _GI * recycler.increment)
 
 
-def recycles(pod: Mapping[str, Any], volume: Mapping[str, Any], recycler: Recycler) -> bool:
+def is_recycler_of(pod: Mapping[str, Any], volume: Mapping[str, Any], recycler: Recycler) -> bool:
     """Report whether a recycler pod mounts the source of this volume.
 
     If not, the pod was created for an earlier volume of the same name.
@@ -142,7 +142,7 @@ def recycles(pod: Mapping[str, Any], volume: Mapping[str, Any], recycler: Recycl
     )
 
 
-def end_of(pod: Mapping[str, Any]) -> str | None:
+def failure_of(pod: Mapping[str, Any]) -> str | None:
     """Return the error message of a recycler pod that failed; "" if it succeeded; None while it runs."""
     status = pod.get("status") or {}
     if status.get("phase") == "Succeeded":

@@ -26,7 +26,7 @@ from kcm.protocols.volumes import claim_facts, key_of_reference, volume_name_of
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.tables.tables import Tables
 
-GONE = Interest(types=(EventType.DELETED,))
+ON_DELETE = Interest(types=(EventType.DELETED,))
 CLAIM_FACTS = Facts(PERSISTENT_VOLUME_CLAIMS, claim_facts)
 OPERATIONS = Backoff(first=0.5, most=122.0)  # of operations on storage
 
@@ -65,7 +65,7 @@ SPEC = ControllerSpec(
             CLAIM_QUEUE,
             watches=(
                 Watch(PERSISTENT_VOLUME_CLAIMS, to=itself),
-                Watch(PERSISTENT_VOLUMES, to=_its_claim, interest=GONE),
+                Watch(PERSISTENT_VOLUMES, to=_its_claim, interest=ON_DELETE),
             ),
             reconcile=PersistentVolumeBinder.sync_claim,
             concurrency=1,
@@ -75,7 +75,7 @@ SPEC = ControllerSpec(
             "volumes",
             watches=(
                 Watch(PERSISTENT_VOLUMES, to=itself),
-                Watch(PERSISTENT_VOLUME_CLAIMS, to=_its_volume, interest=GONE),
+                Watch(PERSISTENT_VOLUME_CLAIMS, to=_its_volume, interest=ON_DELETE),
             ),
             reconcile=PersistentVolumeBinder.sync_volume,
             concurrency=1,

@@ -7,7 +7,7 @@ isVolumeReleased).
 from __future__ import annotations
 
 from kcm.actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
-from kcm.actors.controllers.storage.persistentvolume_binder.migration import refreshed_volume
+from kcm.actors.controllers.storage.persistentvolume_binder.migration import migrated_volume
 from kcm.actors.controllers.storage.persistentvolume_binder.plugins import (
     NONE,
     NoPluginError,
@@ -46,7 +46,7 @@ class Volumes:
         A released volume is enqueued for its reclamation. The claim that a volume is reserved for is enqueued, so that
         its sync binds them.
         """
-        refreshed = refreshed_volume(volume)
+        refreshed = migrated_volume(volume)
         if refreshed is not None:
             volume = yield from must_object(update(PERSISTENT_VOLUMES, refreshed))
         reference = volume["spec"].get("claimRef")
@@ -57,7 +57,7 @@ class Volumes:
         if claim is None:
             yield from self._release(volume)
         elif not volume_name_of(claim):
-            yield from self._expect(volume, claim)
+            yield from self._enqueue_claim(volume, claim)
         elif volume_name_of(claim) == name_of(volume):
             yield from self._writes.set_phase(volume, "Bound")
         elif PROVISIONED_BY in annotations_of(volume) and _policy(volume) == "Delete":
@@ -86,7 +86,7 @@ class Volumes:
         self._claims.require(key)
         return self._claims.get(key)
 
-    def _expect(self, volume: Object, claim: Object) -> Step[None]:
+    def _enqueue_claim(self, volume: Object, claim: Object) -> Step[None]:
         """Enqueue the claim that the volume is reserved for, so that its sync binds it to the volume.
 
         If their volumeModes differ, they cannot be bound, and events are recorded instead.
@@ -113,7 +113,7 @@ class Volumes:
             yield Enqueue(DELETIONS, name)
         elif policy != "Retain":
             text = "Volume has unrecognized PersistentVolumeReclaimPolicy"
-            yield from self._writes.fail(volume, "VolumeUnknownReclaimPolicy", text)
+            yield from self._writes.mark_failed(volume, "VolumeUnknownReclaimPolicy", text)
 
     def _deleter_of(self, volume: Object) -> str:
         """Return the label plugin_name for the metrics of a volume's deletion.

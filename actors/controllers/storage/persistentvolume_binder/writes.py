@@ -73,7 +73,7 @@ class Writes:
         return volume
 
     @step
-    def fail(self, volume: Object, reason: str, message: str) -> Step[Object]:
+    def mark_failed(self, volume: Object, reason: str, message: str) -> Step[Object]:
         """Set the phase of a volume to Failed and record an event, unless the volume is Failed already."""
         if phase_of(volume) == "Failed":
             return volume
@@ -90,7 +90,7 @@ class Writes:
         return claim
 
     @step
-    def lose(self, claim: Object, reason: str, message: str) -> Step[None]:
+    def mark_lost(self, claim: Object, reason: str, message: str) -> Step[None]:
         """Set the phase of a claim to Lost and record an event, unless the claim is Lost already."""
         if phase_of(claim) == "Lost":
             return

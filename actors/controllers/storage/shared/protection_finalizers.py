@@ -13,7 +13,7 @@ from typing import Any
 from kcm.protocols.objects import Object, finalizers_of, is_deleting, metadata
 
 
-def protected(obj: Mapping[str, Any], finalizer: str) -> Object | None:
+def with_finalizer(obj: Mapping[str, Any], finalizer: str) -> Object | None:
     """Return a copy of the object with the finalizer; None if it has the finalizer already, or is being deleted."""
     names = finalizers_of(obj)
     if is_deleting(obj) or finalizer in names:
@@ -26,7 +26,7 @@ def is_deletion_candidate(obj: Mapping[str, Any], finalizer: str) -> bool:
     return is_deleting(obj) and finalizer in finalizers_of(obj)
 
 
-def unprotected(obj: Mapping[str, Any], finalizer: str) -> Object | None:
+def without_finalizer(obj: Mapping[str, Any], finalizer: str) -> Object | None:
     """Return a copy of the object without the finalizer; None if it is not being deleted, or lacks the finalizer."""
     if not is_deletion_candidate(obj, finalizer):
         return None

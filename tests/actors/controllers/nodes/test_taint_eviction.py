@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from structlog.testing import LogCapture
 
 from kcm.actors.app.arguments import read_options
-from kcm.actors.controllers.nodes.taint_eviction import no_execute_taints, stay
+from kcm.actors.controllers.nodes.taint_eviction import no_execute_taints, tolerance
 from kcm.actors.controllers.workloads import replicaset
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.objects import Object
@@ -43,14 +43,14 @@ OTHER = taint("other")
     ],
 )
 def test_toleration_time_is_the_shortest_of_the_used_tolerations(tolerations, taints, expected) -> None:
-    assert stay(tolerations, taints) == expected
+    assert tolerance(tolerations, taints) == expected
 
 
 @given(st.lists(st.integers(-5, 100) | st.none(), min_size=1, max_size=5))
 def test_additional_taints_never_lengthen_the_toleration_time(limits: list[int | None]) -> None:
     tolerations = [toleration(str(number), seconds=seconds) for number, seconds in enumerate(limits)]
     taints = [taint(str(number)) for number in range(len(limits))]
-    times = [stay(tolerations, taints[: count + 1]).seconds for count in range(len(limits))]
+    times = [tolerance(tolerations, taints[: count + 1]).seconds for count in range(len(limits))]
     assert times == sorted(times, reverse=True)
 
 

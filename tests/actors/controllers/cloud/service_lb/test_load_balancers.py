@@ -8,8 +8,8 @@ import pytest
 
 from kcm.actors.controllers.cloud.service_lb.load_balancers import (
     FINALIZER,
+    format_node_names,
     is_target,
-    loggable,
     needs_cleanup,
     needs_update,
     targets_of,
@@ -215,6 +215,6 @@ def test_sets_of_hosts_are_compared(old: list[Object], new: list[Object], same: 
 
 def test_node_names_are_formatted_as_upstream() -> None:
     names = [f"n{number:02}" for number in range(23)]
-    assert loggable(["b", "a"]) == "[a b]"
-    assert loggable([]) == "[]"
-    assert loggable(names) == f"[{' '.join(names[:20])} <3 more>]"
+    assert format_node_names(["b", "a"]) == "[a b]"
+    assert format_node_names([]) == "[]"
+    assert format_node_names(names) == f"[{' '.join(names[:20])} <3 more>]"

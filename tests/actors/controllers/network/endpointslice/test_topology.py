@@ -20,7 +20,7 @@ from kcm.actors.controllers.network.endpointslice.topology import (
     share_of,
     zone_ratios,
 )
-from kcm.actors.controllers.network.endpointslice.traffic_distribution import hint_at_what_is_near, remove_hints
+from kcm.actors.controllers.network.endpointslice.traffic_distribution import add_proximity_hints, remove_hints
 from kcm.actors.simulation import objects
 from kcm.actors.simulation.driver import Bench
 from kcm.protocols.objects import Object
@@ -224,10 +224,10 @@ def test_hints_are_requested_by_either_annotation(mode: str | None, older: str |
 
 def test_traffic_distribution_hints_zone_and_node_of_ready_endpoints() -> None:
     plan = SlicePlan(create=[{"endpoints": [endpoint("a", node="n1"), endpoint("b", ready=False), endpoint(None)]}])
-    hint_at_what_is_near(plan, "PreferClose")
+    add_proximity_hints(plan, "PreferClose")
     hints = [endpoint.get("hints") for endpoint in plan.create[0]["endpoints"]]
     assert hints == [{"forZones": [{"name": "a"}]}, None, None]
-    hint_at_what_is_near(plan, "PreferSameNode")
+    add_proximity_hints(plan, "PreferSameNode")
     near = {"forZones": [{"name": "a"}], "forNodes": [{"name": "n1"}]}
     assert [endpoint.get("hints") for endpoint in plan.create[0]["endpoints"]] == [near, None, None]
     remove_hints(plan)
@@ -237,7 +237,7 @@ def test_traffic_distribution_hints_zone_and_node_of_ready_endpoints() -> None:
 def test_traffic_distribution_writes_only_slices_without_hints() -> None:
     right, wrong = {"endpoints": [endpoint("a", hint="a")]}, {"endpoints": [endpoint("a", hint="b")]}
     plan = SlicePlan(unchanged=[right, wrong])
-    hint_at_what_is_near(plan, "PreferSameZone")
+    add_proximity_hints(plan, "PreferSameZone")
     assert (plan.unchanged, plan.update) == ([right], [{"endpoints": [endpoint("a", hint="a")]}])
     plan = SlicePlan(unchanged=[right, {"endpoints": [endpoint("a")]}])
     remove_hints(plan)

@@ -9,7 +9,7 @@ import pytest
 from kcm.actors.controllers.nodes.node_ipam.cidr_set import CidrSet, parse_network
 from kcm.actors.controllers.nodes.node_ipam.node_cidrs import (
     ALLOCATIONS,
-    MOST,
+    MAX_CIDRS,
     RELEASES,
     TRIES,
     USAGE,
@@ -156,6 +156,6 @@ def test_metrics_count_allocations_and_releases() -> None:
     metrics, label = blocks.metrics, "10.0.0.0/24"
     assert metrics.counter(ALLOCATIONS, label).value == 2 + 2 + 1
     assert metrics.counter(RELEASES, label).value == 2
-    assert metrics.gauge(MOST, label).value == 16
+    assert metrics.gauge(MAX_CIDRS, label).value == 16
     assert metrics.gauge(USAGE, label).value == 3 / 16
     assert metrics.histogram(TRIES, label).sum == 4

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from kcm.actors.controllers.nodes.node_lifecycle.taints import (
+    has_taints,
     missing_labels,
     taint_patch,
-    taints_are_right,
     wanted_no_execute,
 )
 from kcm.protocols.nodes import NOT_READY, UNREACHABLE, NodeFacts, node_facts
@@ -76,7 +76,7 @@ def test_existing_taint_keeps_its_time_added() -> None:
     there = {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": CREATED}
     node = {"spec": {"taints": [there]}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
     found = node_facts(node)
-    assert not taints_are_right(found, frozenset({UNREACHABLE}))
+    assert not has_taints(found, frozenset({UNREACHABLE}))
     assert taint_patch(node, found, frozenset({UNREACHABLE}), NOW)["spec"]["taints"][0] == there
 
 

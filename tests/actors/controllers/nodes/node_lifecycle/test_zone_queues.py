@@ -149,8 +149,8 @@ def test_queue_receives_its_state_when_it_is_ready() -> None:
     assert messages(queues.set_rates({"eu:a": 0.1})) == []
     assert messages(queues.set_waiting({"n1": WaitingNode("eu:a", "u1")})) == []
     assert queues.is_ready(ZoneQueueReady("eu:a"))
-    assert (QUEUE, SetEvictionRate(0.1, 1, 7.0)) in messages(queues.introduce("eu:a"))
-    assert messages(queues.introduce("eu:a"))[-1] == (QUEUE, EvictNode("n1", "u1"))
+    assert (QUEUE, SetEvictionRate(0.1, 1, 7.0)) in messages(queues.send_state("eu:a"))
+    assert messages(queues.send_state("eu:a"))[-1] == (QUEUE, EvictNode("n1", "u1"))
     assert not queues.is_ready(ZoneQueueReady("eu:other"))
 
 
@@ -205,5 +205,5 @@ def test_restarted_manager_is_asked_once_to_start_each_queue() -> None:
     queues = ready_owner()
     assert queues.manager_restarted() == ["eu:a", "eu:b"]
     started = ("manager", StartChild("node-lifecycle-controller", "zone-eviction-queue", "eu:a"))
-    assert started in messages(queues.introduce("eu:a"))
-    assert started not in messages(queues.introduce("eu:a"))
+    assert started in messages(queues.send_state("eu:a"))
+    assert started not in messages(queues.send_state("eu:a"))

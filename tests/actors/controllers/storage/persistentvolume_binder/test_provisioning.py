@@ -14,8 +14,8 @@ import pytest
 from kcm.actors.controllers.storage.persistentvolume_binder import provisioning
 from kcm.actors.controllers.storage.persistentvolume_binder.host_path import (
     delete_directory,
+    deletion_problem,
     make_directory,
-    undeletable,
 )
 from kcm.actors.controllers.storage.persistentvolume_binder.metrics import ERRORS_TOTAL, OPERATION_SECONDS
 from kcm.actors.controllers.storage.persistentvolume_binder.provisioning import ProvisioningError
@@ -241,4 +241,4 @@ def test_directories_are_created_and_deleted(tmp_path: Path) -> None:
     ],
 )
 def test_only_directories_below_tmp_are_deletable(path: str, may: bool) -> None:
-    assert (undeletable(path) == "") is may
+    assert (deletion_problem(path) == "") is may

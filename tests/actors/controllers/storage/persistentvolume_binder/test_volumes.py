@@ -190,7 +190,7 @@ def directory(tmp_path: Path) -> Path:
 def _below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Allow the deletion of directories that the test has created."""
     ours = str(tmp_path)
-    monkeypatch.setattr(provisioning, "undeletable", lambda path: "" if path.startswith(ours) else f"not {path}")
+    monkeypatch.setattr(provisioning, "deletion_problem", lambda path: "" if path.startswith(ours) else f"not {path}")
 
 
 def of_directory(path: Path, **more: object) -> Object:
