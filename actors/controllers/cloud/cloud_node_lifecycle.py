@@ -68,7 +68,7 @@ class CloudNodeLifecycleReconciler:
 
         checked: entry of the node before the call.
         """
-        exists = self._result_of((yield InstanceExists(checked.raw)), checked, "whether it exists")
+        exists = self._result_of((yield InstanceExists(checked.raw)), checked, "InstanceExists")
         if exists is None:
             return
         if not exists:
@@ -80,19 +80,19 @@ class CloudNodeLifecycleReconciler:
             outcome = yield InstanceIsShutDown(checked.raw)
             if isinstance(outcome, Invalid) and outcome.code == NOT_SUPPORTED:
                 self._can_shut_down = False
-            elif self._result_of(outcome, checked, "whether it is shut down"):
+            elif self._result_of(outcome, checked, "InstanceIsShutDown"):
                 entry = self._still_not_ready(checked)
                 if entry is not None:
                     yield from self._keep_taint(entry, shut_down=True)
 
-    def _result_of(self, outcome: Outcome, checked: Entry, question: str) -> bool | None:
+    def _result_of(self, outcome: Outcome, checked: Entry, call: str) -> bool | None:
         """Return the boolean result of a call to the cloud; None if the call failed, which is logged.
 
-        question: what the call was for, for the log line.
+        call: name of the call, for the log line.
         """
         if isinstance(outcome, Done):
             return bool(orjson.loads(outcome.body))
-        self._log.warning("call of the cloud failed", node=checked.key, question=question, error=outcome.message)
+        self._log.warning("call to the cloud failed", node=checked.key, call=call, error=outcome.message)
         return None
 
     def _still_not_ready(self, checked: Entry) -> Entry | None:

@@ -361,7 +361,7 @@ class ServiceLoadBalancerReconciler:
                     yield from self._record(service, "Warning", "DeleteLoadBalancerFailed", message)
                 raise_for(call, outcome)
             yield self._event(service, "Normal", "DeletedLoadBalancer", "Deleted load balancer")
-            self._log.info("load balancer of a deleted service deleted", key=key)
+            self._log.info("deleted the load balancer of a deleted service", key=key)
         self._balancers.pop(key, None)
 
     # Shared.

@@ -51,7 +51,7 @@ class EndpointsReconciler:
         """Create the reconciler. batch_period: seconds for which changes of pods are collected before a sync."""
         self._services, self._pods, self._endpoints = tables[SERVICES], tables[PODS], tables[ENDPOINTS]
         self._log, self._batch_period = log, batch_period
-        self._times = TriggerTimes()
+        self._trigger_times = TriggerTimes()
         self._ports: dict[Key, PodPorts] = {}
 
     def reconcile_pods(self, service: Key) -> Reconciliation:
@@ -75,7 +75,7 @@ class EndpointsReconciler:
         """Write the Endpoints of a Service, or delete them if the Service does not exist. Source: syncService."""
         service = self._services.get(key)
         if service is None:
-            self._times.forget(key)
+            self._trigger_times.forget(key)
             self._ports.pop(key, None)
             yield from self._delete(key)
             return None
@@ -84,7 +84,7 @@ class EndpointsReconciler:
             return None
         namespace, _ = split_key(key)
         pods = selected_pods(self._pods, namespace, tuple(spec["selector"].items()))
-        trigger_time = self._times.changed(key, service, pods)
+        trigger_time = self._trigger_times.next_time(key, service, pods)
         subsets = repacked(self._subsets(key, spec, pods))
         fitting = truncated(subsets)
         if fitting is not None:
@@ -113,7 +113,7 @@ class EndpointsReconciler:
         if without_ports and spec.get("clusterIP") != NO_CLUSTER_IP:
             return
         pods = list(pods)
-        known.keep(pods)
+        known.retain(pods)
         ports_of: dict[int, list[Object]] = {}
         for pod in pods:
             facts = pod.facts

@@ -50,9 +50,9 @@ DISTRIBUTIONS = Family(
 class SliceMetrics:
     """Metrics of the EndpointSlice controller. Gauges are totals over all Services, as of the last sync of each."""
 
-    def __init__(self, metrics: Metrics, *, most: int) -> None:
-        """Register the metrics. most: maximum number of endpoints in a slice."""
-        self._metrics, self._most = metrics, most
+    def __init__(self, metrics: Metrics, *, max_endpoints: int) -> None:
+        """Register the metrics. max_endpoints: maximum number of endpoints in a slice."""
+        self._metrics, self._max_endpoints = metrics, max_endpoints
         self._added, self._removed = metrics.histogram(ADDED), metrics.histogram(REMOVED)
         self._totals = SliceTotals(metrics, FAMILIES)
         self.changed = self._totals.changed
@@ -73,7 +73,7 @@ class SliceMetrics:
         """
         self._added.observe(added)
         self._removed.observe(removed)
-        per_slice = self._most
+        per_slice = self._max_endpoints
         now = {
             DESIRED: sum(group.endpoints for group in groups.values()),
             SLICES: sum(group.slices for group in groups.values()),

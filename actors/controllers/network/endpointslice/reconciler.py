@@ -80,19 +80,19 @@ class EndpointSliceReconciler:
         clock: Clock,
         metrics: SliceMetrics,
         log: FilteringBoundLogger,
-        most: int,
+        max_endpoints: int,
         batch_period: float = 0.0,
     ) -> None:
         """Create the reconciler.
 
-        most: maximum number of endpoints in a slice.
+        max_endpoints: maximum number of endpoints in a slice.
         batch_period: seconds for which changes of pods and slices are collected before a sync.
         """
         self._services, self._pods, self._nodes = tables[SERVICES], tables[PODS], tables[NODES]
         self._slices = tables[ENDPOINT_SLICES]
         self._clock, self._metrics, self._log = clock, metrics, log
-        self._most, self._batch_period = most, batch_period
-        self._times = TriggerTimes()
+        self._max_endpoints, self._batch_period = max_endpoints, batch_period
+        self._trigger_times = TriggerTimes()
         self._topology = Topology(self._nodes)
         self._writes = SliceWrites(self._slices, changed=metrics.changed)
         self._ports: dict[Key, PodPorts] = {}
@@ -134,9 +134,9 @@ class EndpointSliceReconciler:
         if spec.get("type") == "ExternalName" or spec.get("selector") is None:
             self._metrics.synced("success")
             return None
-        rest = self._next.get(key, 0.0) - self._clock.monotonic()
-        if rest > 0:
-            yield Enqueue(QUEUE, key, after=rest)
+        delay = self._next.get(key, 0.0) - self._clock.monotonic()
+        if delay > 0:
+            yield Enqueue(QUEUE, key, after=delay)
             return None
         errors: list[str] = []
         try:
@@ -152,7 +152,7 @@ class EndpointSliceReconciler:
 
     def _forget(self, key: Key) -> None:
         self._next.pop(key, None)
-        self._times.forget(key)
+        self._trigger_times.forget(key)
         self._topology.forget(key)
         self._metrics.forget(key)
         self._writes.forget(key)
@@ -171,7 +171,7 @@ class EndpointSliceReconciler:
         slices = [
             slice_ for slice_ in self._slices.indexed(SERVICE, managed_value(key, MANAGER)) if not is_deleting(slice_)
         ]
-        trigger_time = self._times.changed(key, service, pods)
+        trigger_time = self._trigger_times.next_time(key, service, pods)
         types = address_types(spec)
         failure: CommandError | None = None
         is_complete = True
@@ -234,7 +234,7 @@ class EndpointSliceReconciler:
             if addresses:
                 endpoint = self._endpoint(key, pod, addresses, zone, all_ready=all_ready)
                 group[identity_of(endpoint)] = endpoint
-        ports.keep(pods)
+        ports.retain(pods)
         return found
 
     def _ports_of(self, key: Key, spec: Mapping[str, Any]) -> PodPorts:
@@ -276,7 +276,7 @@ class EndpointSliceReconciler:
             labels=labels,
             owner_uid=uid_of(service),
             address_type=address_type,
-            most=self._most,
+            max_endpoints=self._max_endpoints,
         )
 
     def _add_hints(self, key: Key, service: Object, plan: SlicePlan, address_type: str) -> list[Notice]:

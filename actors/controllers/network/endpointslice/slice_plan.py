@@ -48,7 +48,7 @@ def plan_slices(
     labels: Mapping[str, str],
     owner_uid: str,
     address_type: str,
-    most: int,
+    max_endpoints: int,
 ) -> SlicePlan:
     """Plan the writes of a Service's EndpointSlices of one address type. Source: reconcileByAddressType.
 
@@ -57,7 +57,7 @@ def plan_slices(
     labels: labels that the slices should have.
     owner_uid: uid of the Service.
     address_type: "IPv4" or "IPv6".
-    most: maximum number of endpoints in a slice.
+    max_endpoints: maximum number of endpoints in a slice.
     """
     plan = SlicePlan()
     by_ports: dict[Ports, list[Object]] = {}
@@ -71,7 +71,9 @@ def plan_slices(
     for ports, endpoints in desired.items():
         number, slices = len(endpoints), by_ports.pop(ports, [])
         created, deleted = len(plan.create), len(plan.delete)
-        _plan_group(plan, slices, endpoints, ports=ports, labels=labels, address_type=address_type, most=most)
+        _plan_group(
+            plan, slices, endpoints, ports=ports, labels=labels, address_type=address_type, max_endpoints=max_endpoints
+        )
         grown = (len(plan.create) - created) - (len(plan.delete) - deleted)
         plan.groups[ports] = Group(number, len(slices) + grown)
     for slices in by_ports.values():
@@ -105,7 +107,7 @@ def _plan_group(
     ports: Ports,
     labels: Mapping[str, str],
     address_type: str,
-    most: int,
+    max_endpoints: int,
 ) -> None:
     """Plan the writes of the slices with one set of ports. Source: reconcileByPortMapping.
 
@@ -139,9 +141,9 @@ def _plan_group(
     plan.added += len(missing)
     if missing:
         for slice_ in sorted(changed, key=_size, reverse=True):
-            _fill(slice_, missing, most)
+            _fill(slice_, missing, max_endpoints)
     while missing:
-        fitting = _fullest_that_fits(unchanged, len(missing), most) if len(missing) < most else None
+        fitting = _fullest_that_fits(unchanged, len(missing), max_endpoints) if len(missing) < max_endpoints else None
         if fitting is None:
             slice_ = _new(ports=ports, labels=labels, address_type=address_type)
             plan.create.append(slice_)
@@ -149,7 +151,7 @@ def _plan_group(
             unchanged.remove(fitting)
             slice_ = _changed(fitting, [dict(endpoint) for endpoint in fitting.get("endpoints") or ()], labels)
             changed.append(slice_)
-        _fill(slice_, missing, most)
+        _fill(slice_, missing, max_endpoints)
     plan.update += changed
     plan.unchanged += unchanged
 
@@ -192,14 +194,16 @@ def _size(slice_: Object) -> int:
     return len(slice_["endpoints"])
 
 
-def _fill(slice_: Object, missing: Endpoints, most: int) -> None:
+def _fill(slice_: Object, missing: Endpoints, max_endpoints: int) -> None:
     endpoints: list[Endpoint] = slice_["endpoints"]
-    endpoints += [missing.pop(identity) for identity in list(missing)[: max(0, most - len(endpoints))]]
+    endpoints += [missing.pop(identity) for identity in list(missing)[: max(0, max_endpoints - len(endpoints))]]
 
 
-def _fullest_that_fits(slices: Iterable[Object], count: int, most: int) -> Object | None:
+def _fullest_that_fits(slices: Iterable[Object], count: int, max_endpoints: int) -> Object | None:
     """Return the fullest slice that has room for `count` more endpoints; None if there is no such slice."""
-    fitting = [slice_ for slice_ in slices if 0 <= most - count - len(slice_.get("endpoints") or ()) < most]
+    fitting = [
+        slice_ for slice_ in slices if 0 <= max_endpoints - count - len(slice_.get("endpoints") or ()) < max_endpoints
+    ]
     return max(fitting, key=lambda slice_: (len(slice_.get("endpoints") or ()), name_of(slice_)), default=None)
 
 

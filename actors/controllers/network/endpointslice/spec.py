@@ -29,9 +29,9 @@ def build(context: ControllerContext) -> EndpointSliceReconciler:
     return EndpointSliceReconciler(
         tables=context.tables,
         clock=context.clock,
-        metrics=SliceMetrics(context.metrics, most=options.max_endpoints),
+        metrics=SliceMetrics(context.metrics, max_endpoints=options.max_endpoints),
         log=context.log,
-        most=options.max_endpoints,
+        max_endpoints=options.max_endpoints,
         batch_period=options.updates_batch_period,
     )
 

@@ -43,10 +43,10 @@ class Desired(NamedTuple):
     invalid: int  # addresses that cannot be parsed
 
 
-def desired_slices(endpoints: Object, *, most: int) -> Desired:
+def desired_slices(endpoints: Object, *, max_endpoints: int) -> Desired:
     """Return the endpoints of the slices that mirror these Endpoints, by address type and ports.
 
-    most: maximum number of addresses to mirror from one subset; ready addresses have priority.
+    max_endpoints: maximum number of addresses to mirror from one subset; ready addresses have priority.
     """
     found: dict[Kind, dict[Identity, Endpoint]] = {}
     skipped = invalid = 0
@@ -57,14 +57,14 @@ def desired_slices(endpoints: Object, *, most: int) -> Desired:
         for name, ready in (("addresses", True), ("notReadyAddresses", False)):
             for address in subset.get(name) or ():
                 total += 1
-                if added == most:
+                if added == max_endpoints:
                     continue
-                read = read_address(address.get("ip") or "")
-                if read is None:
+                parsed = read_address(address.get("ip") or "")
+                if parsed is None:
                     invalid += 1
                     continue
-                endpoint = _endpoint(address, read.text, ready=ready)
-                kinds[read.family][identity_of(endpoint)] = endpoint
+                endpoint = _endpoint(address, parsed.text, ready=ready)
+                kinds[parsed.family][identity_of(endpoint)] = endpoint
                 added += 1
         skipped += total - added
     return Desired(found, skipped, invalid)
@@ -177,15 +177,15 @@ def _recycle(plan: MirrorPlan, endpoints: Object) -> None:
 
     The slices of a pair have the same address type.
     """
-    gone, prefix = [], generate_name(name_of(endpoints))
+    remaining, prefix = [], generate_name(name_of(endpoints))
     for slice_ in plan.delete:
         made = next(
             (candidate for candidate in plan.create if candidate["addressType"] == slice_.get("addressType")), None
         )
         if made is None:
-            gone.append(slice_)
+            remaining.append(slice_)
         else:
             plan.create = [candidate for candidate in plan.create if candidate is not made]
             named = {**made, "metadata": {**made["metadata"], "generateName": prefix}}
             plan.update.append(with_identity_of(slice_, named))
-    plan.delete = gone
+    plan.delete = remaining

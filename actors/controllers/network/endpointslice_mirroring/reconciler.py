@@ -59,18 +59,18 @@ class MirroringReconciler:
         clock: Clock,
         metrics: MirrorMetrics,
         log: FilteringBoundLogger,
-        most: int,
+        max_endpoints: int,
         batch_period: float = 0.0,
     ) -> None:
         """Create the reconciler.
 
-        most: maximum number of addresses to mirror from one subset.
+        max_endpoints: maximum number of addresses to mirror from one subset.
         batch_period: seconds for which changes of slices are collected before a sync.
         """
         self._services, self._endpoints = tables[SERVICES], tables[ENDPOINTS]
         self._slices = tables[ENDPOINT_SLICES]
         self._clock, self._metrics, self._log = clock, metrics, log
-        self._most, self._batch_period = most, batch_period
+        self._max_endpoints, self._batch_period = max_endpoints, batch_period
         self._writes = SliceWrites(self._slices, changed=metrics.changed)
 
     def reconcile_slice(self, change: SliceChange) -> Reconciliation:
@@ -101,13 +101,13 @@ class MirroringReconciler:
             self._writes.forget(key)
             yield from self._writes.delete(slices)
             return
-        desired = desired_slices(endpoints, most=self._most)
+        desired = desired_slices(endpoints, max_endpoints=self._max_endpoints)
         if desired.invalid:
             text = f"Skipped {desired.invalid} invalid IP addresses when mirroring to EndpointSlices"
             yield record(ENDPOINTS, endpoints, "Warning", INVALID, text)
         if desired.skipped > desired.invalid:
             text = (
-                f"A max of {self._most} addresses can be mirrored to EndpointSlices per Endpoints subset. "
+                f"A max of {self._max_endpoints} addresses can be mirrored to EndpointSlices per Endpoints subset. "
                 f"{desired.skipped} addresses were skipped"
             )
             yield record(ENDPOINTS, endpoints, "Warning", TOO_MANY, text)

@@ -28,7 +28,7 @@ def build(context: ControllerContext) -> MirroringReconciler:
         clock=context.clock,
         metrics=MirrorMetrics(context.metrics),
         log=context.log,
-        most=options.max_endpoints,
+        max_endpoints=options.max_endpoints,
         batch_period=options.updates_batch_period,
     )
 

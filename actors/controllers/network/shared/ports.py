@@ -51,8 +51,8 @@ class PodPorts:
         """Create an empty cache. spec: the spec of the Service."""
         self.service_ports: Sequence[Mapping[str, Any]] = spec.get("ports") or ()
         self._by_number = not any(isinstance(port.get("targetPort"), str) for port in self.service_ports)
-        self._common_ports = sorted_ports(self._found({})) if self._by_number else ()
-        self._known: dict[str, Ports] = {}  # by the uid of the pod
+        self._common_ports = sorted_ports(self._endpoint_ports({})) if self._by_number else ()
+        self._ports_by_uid: dict[str, Ports] = {}  # by the uid of the pod
 
     def ports_of_pod(self, pods: Lister, pod: Entry) -> Ports:
         """Return the ports of the Service for a pod, with the numbers that named targetPorts have in its containers.
@@ -61,18 +61,18 @@ class PodPorts:
         """
         if self._by_number:
             return self._common_ports
-        found = self._known.get(pod.uid)
+        found = self._ports_by_uid.get(pod.uid)
         if found is None:
-            found = self._known[pod.uid] = sorted_ports(self._found(named_ports(pods.object_of(pod))))
+            found = self._ports_by_uid[pod.uid] = sorted_ports(self._endpoint_ports(named_ports(pods.object_of(pod))))
         return found
 
-    def keep(self, pods: Iterable[Entry]) -> None:
+    def retain(self, pods: Iterable[Entry]) -> None:
         """Keep the cached ports of these pods only; remove those of all other pods."""
-        if self._known:
-            known = self._known
-            self._known = {pod.uid: known[pod.uid] for pod in pods if pod.uid in known}
+        if self._ports_by_uid:
+            known = self._ports_by_uid
+            self._ports_by_uid = {pod.uid: known[pod.uid] for pod in pods if pod.uid in known}
 
-    def _found(self, named: Mapping[tuple[str, str], int]) -> Iterable[EndpointPort]:
+    def _endpoint_ports(self, named: Mapping[tuple[str, str], int]) -> Iterable[EndpointPort]:
         for port in self.service_ports:
             target, protocol = port.get("targetPort"), port.get("protocol") or "TCP"
             number = named.get((target, protocol)) if isinstance(target, str) else target or port.get("port")

@@ -95,9 +95,9 @@ class SliceWrites:
         def taken(name: Key) -> bool:
             return self._slices.entry(name) is not None
 
-        again = [name for name in self._maybe_created.pop(key, ()) if not taken(make_key(namespace, name))]
-        fresh = generated_names(owner, len(slices), taken=taken)
-        names = list(dict.fromkeys([*again, *fresh]))[: len(slices)]
+        retried = [name for name in self._maybe_created.pop(key, ()) if not taken(make_key(namespace, name))]
+        new_names = generated_names(owner, len(slices), taken=taken)
+        names = list(dict.fromkeys([*retried, *new_names]))[: len(slices)]
         base = generate_name(name_of(owner))
         commands = [
             create(

@@ -28,7 +28,7 @@ class TriggerTimes:
     def __init__(self) -> None:
         self._observed: dict[Key, _ObservedTimes] = {}
 
-    def changed(self, key: Key, service: Object, pods: Iterable[Entry]) -> str:
+    def next_time(self, key: Key, service: Object, pods: Iterable[Entry]) -> str:
         """Return the time of the earliest change since the last call for this Service; "" if nothing has changed.
 
         A change is the creation of the Service, or a transition of the condition Ready of a pod. The first call returns

@@ -95,7 +95,7 @@ class NodeCidrs:
         if self._cidrs.get(node) == cidrs:
             return []
         if len(cidrs) > len(self._sets):
-            raise ValueError(f"node {node} has {len(cidrs)} ranges, the cluster {len(self._sets)}")
+            raise ValueError(f"node {node} has {len(cidrs)} CIDRs, more than the {len(self._sets)} of --cluster-cidr")
         spans = [cidr_set.blocks.span(network) for cidr_set, network in zip(self._sets, cidrs, strict=False)]
         self.release(node)
         self._cidrs[node] = cidrs

@@ -197,7 +197,7 @@ class NodeHealths:
             observe_seconds(after - before)
             before = after
         if doubtful and not self._had_doubtful:
-            self._log.warning("nodes are silent, but so is the watch: not marking them unhealthy", nodes=len(doubtful))
+            self._log.warning("watch is stale, not marking silent nodes unhealthy", nodes=len(doubtful))
         self._had_doubtful = bool(doubtful)
         return silent, doubtful
 

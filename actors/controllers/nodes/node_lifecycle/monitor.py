@@ -85,7 +85,7 @@ class NodeMonitor:
         unclear |= self._healths.unreadable()
         entries = self._nodes.entries()
         disruption = self._zones.assess(entries, unclear)
-        yield from self._queues.keep(last_evictions(entries, self._clock.monotonic()))
+        yield from self._queues.set_zones(last_evictions(entries, self._clock.monotonic()))
         if disruption.mode is Mode.LEFT:
             self._healths.restart_grace_periods()
         yield from self._queues.set_rates(disruption.rates)

@@ -178,7 +178,7 @@ class DirectEviction:
             yield record(PODS, pod, "Normal", "NodeControllerEviction", message)
         commands = [delete(PODS, pod, depends_on=dependencies(pod)) for pod in deletable]
         yield from must_all(commands, but=(NotFound,))
-        self._log.info("pods of node deleted", node=name, pods=len(deletable))
+        self._log.info("deleted pods of node", node=name, pods=len(deletable))
         if name not in self._since or self._since[name][0] != uid:
             self._since[name] = uid, self._clock.monotonic()
         return True

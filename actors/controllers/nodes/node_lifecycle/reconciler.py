@@ -95,7 +95,7 @@ class NodeLifecycleReconciler:
     def on_message(self, message: Any) -> Iterable[Enqueue]:
         match message:
             case NodeDue(node=node):
-                due = self._queues.let_through(message, self._clock.monotonic())
+                due = self._queues.accept_release(message, self._clock.monotonic())
                 return [Enqueue(NODE_QUEUE, node)] if due else []
             case ZoneQueueReady(zone=zone):
                 return _zones([zone] if self._queues.is_ready(message) else [])

@@ -127,7 +127,7 @@ class ZoneEvictionQueue(Actor):
             self._bucket = _bucket(qps, wanted.burst, now=now, empty=qps == 0 or not old.try_take(now))
         self._burst = wanted.burst
         self._meter.rate.set(qps)
-        self.log.info("eviction rate of the zone set", v=2, zone=self._zone, qps=qps, waiting=len(self._waiting))
+        self.log.info("set eviction rate of zone", v=2, zone=self._zone, qps=qps, waiting=len(self._waiting))
 
     def _release_nodes(self, now: float) -> None:
         if self._bucket is None or self._paused:

@@ -88,7 +88,7 @@ class ZoneQueues:
             self._paused_zones.add(message.zone)
         return True
 
-    def let_through(self, message: NodeDue, now: float) -> bool:
+    def accept_release(self, message: NodeDue, now: float) -> bool:
         """Record that a queue has released a node. Returns whether the node may be evicted.
 
         False if the node does not wait any more, or was registered again with another uid.
@@ -132,7 +132,7 @@ class ZoneQueues:
 
     # Messages sent.
 
-    def keep(self, zones: Mapping[str, float | None]) -> Iterator[Tell]:
+    def set_zones(self, zones: Mapping[str, float | None]) -> Iterator[Tell]:
         """Start and stop queues, so that there is one queue for each of these zones.
 
         zones: by zone, the monotonic time at which its last node was released; None if unknown. Used for new queues.
@@ -187,11 +187,11 @@ class ZoneQueues:
         A node that waits already keeps its place. wanted: the nodes by name, in the order in which to add them.
         """
         for node in [node for node, waiting in self._waiting.items() if wanted.get(node) != waiting]:
-            yield from self._tell(self._waiting.pop(node).zone, SpareNode(node))
+            yield from self._tell_if_ready(self._waiting.pop(node).zone, SpareNode(node))
         for node, waiting in wanted.items():
             if node not in self._waiting:
                 self._waiting[node] = waiting
-                yield from self._tell(waiting.zone, EvictNode(node, waiting.uid))
+                yield from self._tell_if_ready(waiting.zone, EvictNode(node, waiting.uid))
 
     # Released nodes.
 
@@ -219,7 +219,7 @@ class ZoneQueues:
             self._due.pop(node, None)
             self._evicted.discard(node)
 
-    def _tell(self, zone: str, message: EvictNode | SpareNode) -> Iterator[Tell]:
+    def _tell_if_ready(self, zone: str, message: EvictNode | SpareNode) -> Iterator[Tell]:
         queue = self._queues.get(zone)
         if queue is not None and queue.ready and queue.qps is not None:
             yield Tell(zone_queue_name(zone), message)

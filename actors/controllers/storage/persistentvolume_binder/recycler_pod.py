@@ -88,7 +88,7 @@ def read_template(text: str, path: str) -> Mapping[str, Any]:
     except yaml.YAMLError as err:
         raise ValueError(f"{path}: {err}") from err
     if not isinstance(pod, dict) or pod.get("kind", "Pod") != "Pod" or not isinstance(pod.get("spec"), dict):
-        raise ValueError(f"{path} is no pod")
+        raise ValueError(f"{path}: not a Pod manifest")
     if not pod["spec"].get("volumes"):
         raise ValueError(f"{path}: does not contain any volume(s)")
     return pod

@@ -79,10 +79,14 @@ def _wrong_claim(claim: Object, volumes: Mapping[str, Object]) -> str:
     if phase != "Pending":
         return f"is {phase}, and not bound"
     if name:
-        fits = volume is not None and (_is_reserved(volume, claim) or (_is_free(volume) and not mismatch(volume, claim)))
+        fits = volume is not None and (
+            _is_reserved(volume, claim) or (_is_free(volume) and not mismatch(volume, claim))
+        )
         return f"is not bound to {name}" if fits else ""
     if class_of(claim) == STATIC:
-        fitting = [candidate for candidate in volumes.values() if _is_free(candidate) and not mismatch(candidate, claim)]
+        fitting = [
+            candidate for candidate in volumes.values() if _is_free(candidate) and not mismatch(candidate, claim)
+        ]
         return f"is not bound, and {name_of(fitting[0])} is free" if fitting else ""
     if class_of(claim) == WAITING_CLASS or is_deleting(claim):
         return ""

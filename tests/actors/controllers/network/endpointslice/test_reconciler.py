@@ -36,7 +36,7 @@ class Scene:
     """Bench with a Service, two nodes in two zones, and a reconciler."""
 
     def __init__(
-        self, *pods: Object, service: Object, slices: tuple[Object, ...] = (), nodes: int = 2, most: int = 100
+        self, *pods: Object, service: Object, slices: tuple[Object, ...] = (), nodes: int = 2, max_endpoints: int = 100
     ):
         fleet = [
             objects.node(f"n{number}", labels={"topology.kubernetes.io/zone": f"zone-{number}"}, ready="True")
@@ -51,9 +51,9 @@ class Scene:
         self.reconciler = EndpointSliceReconciler(
             tables=self.bench.tables,
             clock=self.bench.clock,
-            metrics=SliceMetrics(self.metrics, most=most),
+            metrics=SliceMetrics(self.metrics, max_endpoints=max_endpoints),
             log=quiet_log(),
-            most=most,
+            max_endpoints=max_endpoints,
         )
 
     def sync(self, answer: Any = None, *, raises: type[Exception] | None = None, after: float = 1.0) -> Driven:
@@ -224,7 +224,7 @@ def test_errors_are_recorded_with_the_text_of_upstream() -> None:
 def test_updates_are_sequential_and_stop_at_the_first_failure() -> None:
     """Changes accumulate meanwhile: with concurrent updates, a rolling update of 500 pods took twice as many writes."""
     pods = [pod(f"p{number}", ips=(f"10.0.0.{number}",)) for number in range(1, 7)]
-    scene = Scene(*pods, service=service(), most=2)
+    scene = Scene(*pods, service=service(), max_endpoints=2)
     assert [len(batch) for batch in scene.sync().batches] == [3]
     for number in range(1, 7):
         scene.bench.show(PODS, pod(f"p{number}", ips=(f"10.0.0.{number}",), ready=False))

@@ -38,11 +38,16 @@ def slice_of(name: str, numbers: range, *, owner: str = OWNER, ports: Ports = HT
 
 
 def planned(
-    present: list[Object], wanted: dict[Ports, list[dict[str, Any]]], *, most: int = 100, **more: Any
+    present: list[Object], wanted: dict[Ports, list[dict[str, Any]]], *, max_endpoints: int = 100, **more: Any
 ) -> SlicePlan:
     desired = {ports: {identity_of(endpoint): endpoint for endpoint in some} for ports, some in wanted.items()}
     return plan_slices(
-        present, desired, labels=more.get("labels", LABELS), owner_uid=OWNER, address_type="IPv4", most=most
+        present,
+        desired,
+        labels=more.get("labels", LABELS),
+        owner_uid=OWNER,
+        address_type="IPv4",
+        max_endpoints=max_endpoints,
     )
 
 
@@ -113,11 +118,11 @@ def test_endpoints_are_distributed_over_slices(
 
 
 @pytest.mark.parametrize(
-    ("most", "expected"),
+    ("max_endpoints", "expected"),
     [(50, [50] * 5), (80, [80, 80, 80, 10]), (150, [150, 100]), (250, [250]), (500, [250])],
 )
-def test_slices_do_not_exceed_the_maximum(most: int, expected: list[int]) -> None:
-    assert sizes(planned([], {HTTP: pods(250)}, most=most))[0] == expected
+def test_slices_do_not_exceed_the_maximum(max_endpoints: int, expected: list[int]) -> None:
+    assert sizes(planned([], {HTTP: pods(250)}, max_endpoints=max_endpoints))[0] == expected
 
 
 def test_pods_with_different_port_numbers_have_their_own_slices() -> None:

@@ -56,7 +56,7 @@ class Scene:
         *,
         service: Object | None = WEB,
         slices: tuple[Object, ...] = (),
-        most: int = 1000,
+        max_endpoints: int = 1000,
     ) -> None:
         objects = {
             SERVICES: [] if service is None else [service],
@@ -70,7 +70,7 @@ class Scene:
             clock=self.bench.clock,  # type: ignore[arg-type]
             metrics=MirrorMetrics(self.metrics),
             log=quiet_log(),
-            most=most,
+            max_endpoints=max_endpoints,
         )
 
     def sync(self) -> Driven:
@@ -186,7 +186,7 @@ def test_terminating_endpoints_are_not_mirrored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "most", "mirrored", "skipped", "reasons"),
+    ("given", "max_endpoints", "mirrored", "skipped", "reasons"),
     [
         (subset("10.0.0.1", "x", "y"), 1000, 1, 2, ["InvalidIPAddress"]),
         (subset("v", "w", "x", "y", "z"), 1000, 0, 5, ["InvalidIPAddress"]),
@@ -195,9 +195,9 @@ def test_terminating_endpoints_are_not_mirrored() -> None:
     ],
 )
 def test_skipped_addresses_are_recorded_in_events(
-    given: Object, most: int, mirrored: int, skipped: int, reasons: list[str]
+    given: Object, max_endpoints: int, mirrored: int, skipped: int, reasons: list[str]
 ) -> None:
-    scene = Scene(endpoints(given), most=most)
+    scene = Scene(endpoints(given), max_endpoints=max_endpoints)
     driven = scene.sync()
     assert [event.reason for event in driven.records] == reasons
     assert scene.metrics.gauge(DESIRED).value == mirrored
@@ -207,7 +207,7 @@ def test_skipped_addresses_are_recorded_in_events(
 def test_event_texts_are_upstreams() -> None:
     [event] = Scene(endpoints(subset("x"))).sync().records
     assert event.message == "Skipped 1 invalid IP addresses when mirroring to EndpointSlices"
-    [event] = Scene(endpoints(subset("10.0.0.1", "10.0.0.2")), most=1).sync().records
+    [event] = Scene(endpoints(subset("10.0.0.1", "10.0.0.2")), max_endpoints=1).sync().records
     assert event.message == (
         "A max of 1 addresses can be mirrored to EndpointSlices per Endpoints subset. 1 addresses were skipped"
     )

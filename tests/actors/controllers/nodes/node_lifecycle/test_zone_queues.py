@@ -142,7 +142,7 @@ def messages(tells: Any) -> list[tuple[str, Any]]:
 
 def test_queue_receives_its_state_when_it_is_ready() -> None:
     queues = owner()
-    assert messages(queues.keep({"eu:a": 7.0})) == [
+    assert messages(queues.set_zones({"eu:a": 7.0})) == [
         ("manager", StartChild("node-lifecycle-controller", "zone-eviction-queue", "eu:a")),
         (QUEUE, StartOver()),
     ]
@@ -156,7 +156,7 @@ def test_queue_receives_its_state_when_it_is_ready() -> None:
 
 def ready_owner() -> ZoneQueues:
     queues = owner()
-    list(queues.keep({"eu:a": None, "eu:b": None}))
+    list(queues.set_zones({"eu:a": None, "eu:b": None}))
     for zone in ("eu:a", "eu:b"):
         queues.is_ready(ZoneQueueReady(zone))
     list(queues.set_rates({"eu:a": 0.1, "eu:b": 0.1}))
@@ -179,23 +179,23 @@ def test_only_changes_are_sent_to_queues() -> None:
 def test_only_waiting_node_can_be_due() -> None:
     queues = ready_owner()
     list(queues.set_waiting({"n1": WaitingNode("eu:a", "u1")}))
-    assert not queues.let_through(NodeDue("eu:a", "n2", "u2"), 5.0)
-    assert not queues.let_through(NodeDue("eu:a", "n1", "another uid"), 5.0)
-    assert not queues.let_through(NodeDue("eu:b", "n1", "u1"), 5.0)
-    assert queues.let_through(NodeDue("eu:a", "n1", "u1"), 6.0)
+    assert not queues.accept_release(NodeDue("eu:a", "n2", "u2"), 5.0)
+    assert not queues.accept_release(NodeDue("eu:a", "n1", "another uid"), 5.0)
+    assert not queues.accept_release(NodeDue("eu:b", "n1", "u1"), 5.0)
+    assert queues.accept_release(NodeDue("eu:a", "n1", "u1"), 6.0)
     assert queues.is_due("n1", "u1", 6.0)
     assert queues.is_due("n1", "u1", 11.0)
     assert not queues.is_due("n1", "u1", 11.1)
     assert not queues.is_due("n1", "u2", 6.0)
     assert not queues.is_due("n2", "u2", 6.0)
-    assert not queues.let_through(NodeDue("eu:a", "n1", "u1"), 7.0)
+    assert not queues.accept_release(NodeDue("eu:a", "n1", "u1"), 7.0)
     queues.forget(["n1"])
     assert not queues.is_due("n1", "u1", 7.0)
 
 
 def test_queue_of_zone_without_nodes_is_stopped() -> None:
     queues = ready_owner()
-    assert messages(queues.keep({"eu:b": None})) == [
+    assert messages(queues.set_zones({"eu:b": None})) == [
         ("manager", StopChild("node-lifecycle-controller", "zone-eviction-queue", "eu:a"))
     ]
     assert queues.zones == ["eu:b"]
