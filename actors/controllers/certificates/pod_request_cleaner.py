@@ -37,8 +37,8 @@ POD_CERTIFICATE_REQUESTS = Resource(
     kind="PodCertificateRequest",
 )
 GATE = "PodCertificateRequest"
-PERIOD = 300.0  # seconds
-LIFE = 900.0  # seconds; signers are expected to issue, deny or fail a request before
+PERIOD = 300.0  # seconds between two passes
+LIFE = 900.0  # seconds after which a request is deleted; signers must issue, deny or fail it before
 BATCH = 100  # number of concurrent deletions
 
 

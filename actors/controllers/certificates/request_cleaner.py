@@ -45,7 +45,7 @@ from kcm.runtime.tables.tables import Tables
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-PERIOD = 3600.0  # seconds
+PERIOD = 3600.0  # seconds between two passes
 # Ages after which requests are deleted, in seconds; upstream's approvedExpiration, deniedExpiration, pendingExpiration.
 AFTER_APPROVAL = AFTER_DENIAL = 3600.0
 PENDING = 24 * 3600.0

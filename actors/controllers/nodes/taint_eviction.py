@@ -13,7 +13,8 @@ counted from zero again after a restart of the controller. Differences:
 - When the tolerationSeconds have expired, the node is fetched, so that no eviction is based on a watch that lags.
 - A failed deletion is retried until it succeeds or is no longer needed, not five times.
 - An eviction can be cancelled until its deletion has been sent; upstream only until the eviction has begun.
-- The deletion has the pod's uid as precondition. A pod that this controller is already deleting is not marked again.
+- The deletion has the pod's uid as precondition. If this controller has deleted a pod that is still terminating, the
+  pod is given no second event and condition.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ NO_EXECUTE = "NoExecute"
 REASON = "DeletionByTaintManager"
 MESSAGE = "Taint manager: deleting due to NoExecute taint"
 QUEUE = "noexec_taint_pod"
-FETCH_VALIDITY = 10.0  # seconds for which a fetched node is used for its other pods too
+FETCH_VALIDITY = 10.0  # seconds for which a fetched node is not fetched again for its other pods
 FETCH_RETRY = 1.0  # seconds after which a node that could not be fetched is fetched again, for all its pods
 
 
@@ -114,8 +115,8 @@ def tolerance(
 def pods_on_node(change: Change, tables: Tables) -> Iterable[Key]:
     """Enqueue all pods on a node that is new, or whose NoExecute taints (including timeAdded) have changed.
 
-    The deletion of a node does not enqueue its pods: planned evictions remain, and the pod garbage collector deletes
-    the other pods.
+    The deletion of a node does not enqueue its pods. Evictions that are planned already are still carried out, and the
+    pod garbage collector deletes the other pods.
     """
     if change.deleted:
         return ()
@@ -152,7 +153,7 @@ class _Eviction:
     node: str
     due: float  # monotonic seconds
     delayed: bool  # the pod tolerates the taints for a time
-    marked: bool = False  # its event was sent
+    marked: bool = False  # the event about the deletion has been recorded
 
 
 class TaintEvictionReconciler:
@@ -193,7 +194,7 @@ class TaintEvictionReconciler:
         if seconds > 0:
             return RequeueAfter(seconds)
         yield from self._evict(key, eviction)
-        replanned = self._evictions.get(key)  # a new one, if the taints have changed meanwhile
+        replanned = self._evictions.get(key)  # not None if the taints have changed again meanwhile
         return None if replanned is None else RequeueAfter(max(0.0, replanned.due - self._clock.monotonic()))
 
     def _plan(self, key: Key) -> Step[_Eviction | None]:

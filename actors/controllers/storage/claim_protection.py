@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 SEEN = Interest(types=(EventType.ADDED, EventType.MODIFIED))
-USE = Interest(changed=("phase", "deleting", "node"))  # fields of a pod
+USE = Interest(changed=("phase", "deleting", "node"))  # changes of a pod that may start or end its use of a claim
 GATE, UNUSED = "PersistentVolumeClaimUnusedSinceTime", "Unused"
 
 

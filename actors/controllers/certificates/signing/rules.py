@@ -20,7 +20,7 @@ from kcm.actors.controllers.certificates.shared.requests import (
     serving_problem,
 )
 
-SHORTEST = 600.0  # seconds; shorter requested lifetimes are raised to it
+SHORTEST = 600.0  # seconds; the minimum lifetime, also if a shorter one is requested
 Rule = Callable[[RequestContent, Sequence[str]], str]
 
 

@@ -36,8 +36,8 @@ from kcm.runtime.tables.tables import Tables
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-TRIES = 5  # attempts to create a route, after conflicts
-SHORTEST_PERIOD = 10.0  # seconds between the beginnings of two passes, with the gate
+TRIES = 5  # attempts to create one route, if creations meet conflicts
+SHORTEST_PERIOD = 10.0  # seconds between the starts of two passes, with the feature gate
 BATCH = 200  # calls or patches sent together
 
 
@@ -66,7 +66,7 @@ class NodeRouteReconciler:
         self._cluster, self._clusters, self._period, self._synced = cluster, clusters, period, synced
         self._supported = True  # False once the cloud has returned that it does not support routes
         self._failures = 0  # in the current pass
-        self._next_at = float("-inf")  # with the gate: when a pass may begin again
+        self._next_at = float("-inf")  # with the feature gate: monotonic time at which the next pass may begin
 
     def reconcile_routes(self) -> Reconciliation:
         """Run one pass over all nodes and routes, and schedule the next pass `period` seconds after its start."""

@@ -146,7 +146,7 @@ class ServiceLoadBalancerReconciler:
         self._clock, self._log, self._cluster, self._metrics = clock, log, cluster, metrics
         self._balancers: dict[Key, _Balancer] = {}
         self._passes: list[_Pass] = []
-        self._supported: bool | None = None  # None before the first call of the cloud
+        self._supported: bool | None = None  # whether the cloud has load balancers; None before the first call
         # By Service whose calls are throttled: reason and message of events, and when each was last recorded.
         self._recorded: dict[Key, dict[tuple[str, str], float]] = {}
 
@@ -227,9 +227,8 @@ class ServiceLoadBalancerReconciler:
         if known is None:
             known = self._balancers[key] = _Balancer(service)
         known.service = service
-        lost_address = (
-            known.published and ingress_of(service) is None
-        )  # the server clears the status when the type changes
+        # The API server clears the status when the type of a Service is changed, also if it is changed back.
+        lost_address = known.published and ingress_of(service) is None
         if guarded and not lost_address and known.ensured == desired_state(service):
             if (yield from self._update_hosts(service, known)):
                 return
@@ -364,7 +363,7 @@ class ServiceLoadBalancerReconciler:
             self._log.info("deleted the load balancer of a deleted service", key=key)
         self._balancers.pop(key, None)
 
-    # Shared.
+    # Helpers of both kinds of sync.
 
     def _targets(self) -> list[Entry]:
         nodes = [node for node in self._nodes.entries() if is_target(node.facts)]
@@ -374,7 +373,7 @@ class ServiceLoadBalancerReconciler:
         """Patch the Service through its status subresource. Raises CommandError after an event if the patch failed.
 
         what: the purpose of the patch, for the event.
-        but_gone: whether to ignore that the Service has been deleted.
+        ignore_missing: whether to return normally if the Service has been deleted.
         """
         command = patch(SERVICES, key_of(service), body, patch_type=PatchType.STRATEGIC, subresource="status")
         outcome = yield from perform(command)

@@ -98,7 +98,7 @@ class EndpointSliceReconciler:
         self._ports: dict[Key, PodPorts] = {}
         self._next: dict[Key, float] = {}  # monotonic time of the earliest next sync
 
-    # The queues beside the main one.
+    # Queues for changes of pods, slices and nodes.
 
     def reconcile_pods(self, service: Key) -> Reconciliation:
         """Enqueue a Service whose pods have changed, after the batch period."""
@@ -118,7 +118,7 @@ class EndpointSliceReconciler:
             yield Enqueue(QUEUE, service)
         return None
 
-    # The main queue.
+    # Main queue, of Services.
 
     def reconcile(self, key: Key) -> Reconciliation:
         """Write the EndpointSlices of a Service. Within 0.1 s of the previous writes, the Service is requeued instead.
@@ -296,7 +296,7 @@ class EndpointSliceReconciler:
     def _write(self, key: Key, service: Object, plan: SlicePlan, trigger_time: str) -> Step[None]:
         create, update, removed = recycled(plan, owner_uid=uid_of(service))
         if is_deleting(service):
-            create = []  # the garbage collector deletes the slices of the Service
+            create = []  # the garbage collector will delete the slices of the Service
         for slice_ in (*create, *update):
             set_trigger_time(slice_, trigger_time)
         done = yield from self._writes.write(key, service, SERVICES, create=create, update=update, delete=removed)

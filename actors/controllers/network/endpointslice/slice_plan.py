@@ -157,9 +157,9 @@ def _plan_group(
 
 
 def is_owned_by(slice_: Object, uid: str) -> bool:
-    """Report whether the owner of the slice is the Service with this uid.
+    """Report whether the Service with this uid owns the slice.
 
-    The owner may be an earlier Service of the same name, which was deleted.
+    If not, the slice may belong to an earlier Service of the same name, which has been deleted.
     """
     owners: Sequence[Mapping[str, Any]] = metadata(slice_).get("ownerReferences") or ()
     return any(

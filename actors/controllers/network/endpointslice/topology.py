@@ -188,7 +188,7 @@ class Topology:
         self._nodes = nodes
         self._shares: dict[Key, tuple[int, NodeShare]] = {}
         self._ratios: Mapping[str, float] | None = None
-        self._allocated: dict[Key, dict[str, ByZone]] = {}  # by Service and address type
+        self._allocated: dict[Key, dict[str, ByZone]] = {}  # endpoints by zone, for each Service and address type
         self._hinting: set[Key] = set()
 
     def nodes_changed(self) -> list[Key]:
@@ -309,9 +309,13 @@ def _for_zone(zone: str) -> dict[str, Any]:
 
 
 def _hint_zone(zone: str, given: ByZone, received: ByZone, allocated: ByZone) -> str:
-    """Return the zone for the hint of an endpoint, and update the numbers.
+    """Return the zone that the hint of an endpoint should name.
 
-    This is the endpoint's own zone, or a zone that receives endpoints as long as its own zone has to give some.
+    This is the endpoint's own zone, unless the zone must still give endpoints to other zones.
+
+    zone: zone of the endpoint.
+    given, received: numbers of endpoints that zones must still give and receive, see exchanges. They are updated.
+    allocated: number of endpoints by zone, which is updated.
     """
     if not given.get(zone):
         return zone

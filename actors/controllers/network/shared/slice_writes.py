@@ -29,10 +29,9 @@ class SliceWrites:
         """
         self._slices, self._changed = slices, changed
         self._written: dict[Key, int] = {}
-        self._deleted_uids: set[str] = (
-            set()
-        )  # uids of slices that were deleted here, until the watch reports the deletion
-        self._maybe_created: dict[Key, list[str]] = {}  # names of slices by owner
+        # Slices that this writer has deleted, until the watch reports their deletions.
+        self._deleted_uids: set[str] = set()
+        self._maybe_created: dict[Key, list[str]] = {}  # names of slices by owner, after creations with unknown outcome
 
     def is_foreign(self, change: SliceChange, manager: str) -> bool:
         """Report whether another client has made this change to a slice of this controller.
@@ -74,7 +73,8 @@ class SliceWrites:
     ) -> Step[bool]:
         """Write slices: send all creations concurrently, then the updates one by one, then all deletions concurrently.
 
-        During the sequential updates further changes of pods arrive, so that a rollout needs fewer writes.
+        Updates are not concurrent, so that changes of pods that arrive meanwhile are collected for the next sync. With
+        this a rollout needs fewer writes.
 
         key: key of the owner.
         owner: Service or Endpoints that the new slices belong to; `owners` is its resource.

@@ -26,8 +26,8 @@ def repacked(subsets: Iterable[Mapping[str, Any]]) -> list[Object]:
     """
     addresses: dict[Host, Address] = {}
     by_port: dict[EndpointPort | None, Ready] = {}
-    # By the id of a list of ports, which many subsets share. The value refers to the list, so that no other list gets
-    # its id.
+    # Cache by the id() of a list of ports, because many subsets share one list. The value refers to the list, so that
+    # its id is not reused.
     of_list: dict[int, tuple[Any, list[Ready]]] = {}
     for subset in subsets:
         given = subset.get("ports") or ()

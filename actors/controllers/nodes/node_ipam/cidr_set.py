@@ -43,7 +43,8 @@ class CidrSet:
         self._host_bits = cluster.max_prefixlen - mask
         self._base = int(cluster.network_address)
         self._taken = self._reserved = 0  # bit maps with one bit per block
-        self._next = 0  # where the search for a free block begins: a freed block is reused only after a whole round
+        # Index at which the search for a free block begins. A freed block is reused only after all others.
+        self._next = 0
 
     def block(self, index: int) -> Network:
         address = self._base | index << self._host_bits

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 NODE_QUEUE = "cidrallocator_node"
 PATCH_TRIES = 3
-LIST_RETRY = 10.0  # seconds. Source: nodePollInterval
+LIST_RETRY = 10.0  # seconds after which a failed list of nodes is repeated. Source: nodePollInterval
 
 
 class NodeIpamReconciler:
@@ -128,7 +128,7 @@ class NodeIpamReconciler:
             return known
         for unreadable in self._nodes.unreadable():
             if self._node_cidrs.of(unreadable.key) is None:
-                raise UnreadableError(NODES, unreadable)  # it may have any CIDR
+                raise UnreadableError(NODES, unreadable)  # its CIDRs are unknown, so any block might be one of them
         try:
             try:
                 return self._node_cidrs.allocate(name_of(node))
@@ -142,8 +142,8 @@ class NodeIpamReconciler:
     def _release_deleted_nodes(self) -> None:
         """Free the CIDRs of nodes that do not exist any more.
 
-        Usually the deletion event of a node does this, but there is no such event for a node of the first live list
-        that was deleted before the watch began.
+        Usually they are freed when the watch reports the deletion of the node. But the watch does not report nodes that
+        were in the first live list, and were deleted before the watch began.
         """
         for name in self._node_cidrs.nodes():
             exists = self._nodes.entry(name) is not None or self._nodes.is_unreadable(name)

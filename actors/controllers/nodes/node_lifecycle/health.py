@@ -102,9 +102,10 @@ def is_over(elapsed: float, period: float) -> bool:
 def liveness(
     health: NodeHealth, node: NodeFacts, *, now: float, periods: GracePeriods, heard: float | None
 ) -> Liveness:
-    """Return the liveness of a node.
+    """Return whether a node is ALIVE, SILENT (no heartbeat for its grace period) or DOUBTFUL (its watch is stale too).
 
-    heard: monotonic time of the last watch event or bookmark of the resource that would show the node's next heartbeat
+    health: the node's last observed health.
+    heard: monotonic time of the last watch event or bookmark of the resource that contains the node's heartbeats
         (Leases, or nodes if it has no Lease); None if there was none.
     """
     if not is_over(now - health.probed, periods.of(node)):
@@ -145,7 +146,7 @@ class NodeHealths:
         self._settings = settings
         self._healths: dict[str, NodeHealth] = {}
         self._had_doubtful = False
-        self._leases_heard: float | None = None  # at the last observation of all nodes
+        self._leases_heard: float | None = None  # when the table of Leases last received data, as of the last pass
 
     def of(self, node: str) -> NodeHealth | None:
         """Return the recorded health of a node; None if it has not been observed yet."""

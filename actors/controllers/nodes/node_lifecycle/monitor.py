@@ -57,7 +57,7 @@ class NodeMonitor:
         self._settings, self._queues = settings, queues
         self._healths = NodeHealths(tables=tables, clock=clock, log=log, metrics=metrics, settings=settings)
         self._zones = ZoneStates(log=log, metrics=metrics, limits=settings.limits)
-        self._known: dict[str, str] = {}  # uids by name
+        self._known: dict[str, str] = {}  # uids of the nodes in the last pass, by name
 
     def health(self, node: str) -> NodeHealth | None:
         """Return the recorded health of a node; None if no pass has observed the node yet."""

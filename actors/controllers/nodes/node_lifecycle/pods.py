@@ -148,7 +148,7 @@ class DirectEviction:
 
     def __init__(self, *, clock: Clock, log: FilteringBoundLogger) -> None:
         self._clock, self._log = clock, log
-        self._since: dict[str, tuple[str, float]] = {}  # by node's name: its uid, and monotonic seconds
+        self._since: dict[str, tuple[str, float]] = {}  # by node: its uid, and the monotonic time of its eviction
 
     def cancel(self, node: str) -> None:
         """End the eviction of a node that is ready again or has been deleted. Deleted pods stay deleted."""
@@ -217,7 +217,7 @@ class DirectEviction:
         if not left:
             self._since.pop(name, None)
             return None
-        return max(left) + 0.001  # the comparison is strict
+        return max(left) + 0.001  # later by 1 ms, because exceeds_grace_period compares with >
 
     def force(self, pods: Sequence[Object]) -> Step[None]:
         """Delete these pods at once, with grace period 0."""

@@ -43,13 +43,13 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 NAME = "node-lifecycle-controller"
-# The first two are upstream's names.
+# The first two are upstream's names, which are labels of the workqueue metrics.
 NODE_QUEUE, POD_QUEUE = "node_lifecycle_controller", "node_lifecycle_controller_pods"
 ZONE_QUEUE = "node_lifecycle_controller_zones"
 
 
 def pod_to_sync(change: Change, tables: Tables) -> Iterable[Key]:
-    """Enqueue a pod that was just bound to a node which is not ready, or is terminating on one with an old kubelet.
+    """Enqueue a pod that was just bound to a not-ready node, or that is terminating on a node with an old kubelet.
 
     Kubelets before 1.1.0 do not delete pods gracefully, so this controller deletes them by force.
     """
@@ -138,7 +138,7 @@ class NodeLifecycleReconciler:
         return None
 
     def _sync_taints(self, name: str) -> Step[None]:
-        """Set the taints of a node that its conditions require.
+        """Add and remove taints of a node, as its conditions require.
 
         A NoExecute taint is added only after the zone's eviction queue has released the node. Each release permits one
         attempt, even if the write fails, and is lost if another node of the zone is being tainted at that time. If
@@ -175,7 +175,7 @@ class NodeLifecycleReconciler:
             self._queues.forget((name,))
             return None
         if self._queues.is_due(name, facts.uid, self._clock.monotonic()):
-            self._metrics.evictions(facts.zone).inc()  # also when it is retried, as upstream
+            self._metrics.evictions(facts.zone).inc()  # a retry is counted too, as upstream
             if (yield from self._direct.evict(name)):
                 self._queues.pods_deleted(name)
             else:

@@ -25,7 +25,7 @@ from kcm.runtime.tables.lister import Lister
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-# Not NetworkUnavailable, which the network sets, not the kubelet.
+# NetworkUnavailable is not one of them: the network plugin or the route controller maintains it.
 KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
@@ -61,7 +61,7 @@ def silent_node(node: Object, now: float) -> Object:
 
 
 BATCH = 50  # status updates sent together; each node is observed again before its update
-TRIES = 5  # attempts to write one status, after conflicts. Source: scheduler.NodeHealthUpdateRetry
+TRIES = 5  # attempts to update one node, if updates meet conflicts. Source: scheduler.NodeHealthUpdateRetry
 
 
 def mark_unknown(

@@ -107,7 +107,7 @@ def missing_labels(node: Object) -> dict[str, str]:
     }
 
 
-TRIES = 5  # attempts at one patch, after conflicts. Source: controller_utils.go, UpdateTaintBackoff
+TRIES = 5  # attempts to patch one node, if patches meet conflicts. Source: controller_utils.go, UpdateTaintBackoff
 
 
 def sync_taints(

@@ -76,9 +76,9 @@ class ZoneQueues:
     # Messages received.
 
     def is_ready(self, message: ZoneQueueReady) -> bool:
-        """Record that a queue has started. Returns False if no queue is needed for its zone any more.
+        """Record that the eviction queue of a zone has started, and is empty.
 
-        If the result is True, the caller must send the queue its state.
+        Returns True if the caller must send the queue its state; False if the zone does not exist any more.
         """
         queue = self._queues.get(message.zone)
         if queue is None:
@@ -105,7 +105,7 @@ class ZoneQueues:
     def pause(self, zone: str | None) -> list[str]:
         """Record that the evictions of a zone, or of all zones (None), are paused.
 
-        Returns the names of the zones, whose queues must then be informed.
+        Returns the names of these zones. The caller must send their queues the new state.
         """
         if zone is None:
             self._all_paused = True
@@ -214,7 +214,10 @@ class ZoneQueues:
         self._evicted.add(node)
 
     def forget(self, nodes: Iterable[str]) -> None:
-        """Remove the records of released and evicted nodes that are ready again, deleted, or must not be evicted."""
+        """Discard the records about releases and evictions of these nodes.
+
+        Called for nodes that are ready again, have been deleted, or must not be evicted any more.
+        """
         for node in nodes:
             self._due.pop(node, None)
             self._evicted.discard(node)

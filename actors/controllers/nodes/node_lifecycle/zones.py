@@ -56,7 +56,7 @@ class EvictionLimits:
     eviction_rate: float = 0.1  # --node-eviction-rate
     # --secondary-node-eviction-rate, in a partially disrupted zone of more than large_zone nodes; 0 in a smaller one
     secondary_rate: float = 0.01
-    full_disruption_rate: float = 0.1  # in a fully disrupted zone while others are not
+    full_disruption_rate: float = 0.1  # in a fully disrupted zone, while other zones are not fully disrupted
     large_zone: int = 50  # --large-cluster-size-threshold
     unhealthy_threshold: float = 0.55  # fraction, --unhealthy-zone-threshold
     pause_when_disrupted: bool = False  # --pause-evictions-in-disrupted-zones
@@ -64,10 +64,10 @@ class EvictionLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disruption:
-    """Disruption of all zones: the state and the eviction rate (nodes per second) of each zone."""
+    """Result of a check of all zones for disruption: by zone, its state and the eviction rate that follows from it."""
 
     states: Mapping[str, ZoneState]
-    rates: Mapping[str, float]
+    rates: Mapping[str, float]  # nodes per second
     spared: frozenset[str]  # zones whose nodes are not evicted, and lose this controller's NoExecute taints
     all_down: bool  # master disruption mode is on
     mode: Mode
@@ -78,7 +78,7 @@ def zone_state(health: ZoneHealth, *, unhealthy_threshold: float) -> ZoneState:
 
     An empty zone is NORMAL. One or two nodes that are not ready disrupt a zone only if it has no ready nodes.
 
-    unhealthy_threshold: fraction of nodes that must be not ready for PARTIAL_DISRUPTION
+    unhealthy_threshold: fraction of nodes that must be not ready for PARTIAL_DISRUPTION.
     """
     if health.ready == 0 and health.not_ready > 0:
         return ZoneState.FULL_DISRUPTION
@@ -142,8 +142,8 @@ def assess(zones: Mapping[str, ZoneHealth], limits: EvictionLimits, *, was_all_d
 def zone_healths(entries: Iterable[Entry], unclear: Container[str]) -> dict[str, ZoneHealth]:
     """Count the ready and the other nodes of each zone.
 
-    Nodes with the label that excludes them from disruption checks are not counted. A zone of such nodes has counts of
-    0.
+    Nodes with the label that excludes them from disruption checks are not counted. If a zone has no other nodes, both
+    of its counts are 0.
 
     unclear: names of nodes whose liveness is unknown, which are not counted either.
     """
@@ -173,7 +173,7 @@ class ZoneStates:
         for zone, health in zones.items():
             self._metrics.zone(zone, ready=health.ready, not_ready=health.not_ready)
             if zone not in self._states:
-                self._metrics.evictions(zone)  # create the counter, at 0
+                self._metrics.evictions(zone)  # creates the counter of the zone, with value 0
         self._log_changes(found)
         self._states, self._all_down, self.spared = dict(found.states), found.all_down, found.spared
         return found

@@ -89,7 +89,7 @@ RETROACTIVE_ERRORS = Family(
 class _Operation:
     plugin: str
     operation: str
-    at: float  # monotonic
+    at: float  # monotonic seconds
 
 
 class BinderMetrics:
@@ -133,7 +133,7 @@ class BinderMetrics:
 
         operation: "volume_provision" or "volume_delete".
         since: monotonic time of its start.
-        well: whether it succeeded.
+        succeeded: whether it returned without an error.
         """
         status = "success" if succeeded else "fail-unknown"
         series = self._metrics.histogram(STORAGE_OPERATION, plugin, operation, status, "false")

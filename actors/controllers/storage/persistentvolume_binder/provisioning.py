@@ -59,7 +59,8 @@ from kcm.protocols.volumes import (
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.tables import Tables
 
-TRIES, RETRY_DELAY = 5, 10.0  # seconds
+TRIES = 5  # attempts to create the PersistentVolume of a directory, and to delete an unused directory
+RETRY_DELAY = 10.0  # seconds between two attempts to create the PersistentVolume
 
 
 class ProvisioningError(Exception):
@@ -89,7 +90,7 @@ class Provisioning:
         self._classes, self._nodes, self._clock = tables[STORAGE_CLASSES], tables[NODES], clock
         self._of_claims, self._of_volumes, self._writes, self._metrics = claims, volumes, writes, metrics
         self._host_path = host_path
-        self._failed_creations: dict[str, int] = {}  # by the claim's uid
+        self._failed_creations: dict[str, int] = {}  # by the claim's uid, the number of failed attempts
 
     # Queue provisionings.
 

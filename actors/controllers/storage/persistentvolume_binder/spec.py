@@ -28,7 +28,7 @@ from kcm.runtime.tables.tables import Tables
 
 ON_DELETE = Interest(types=(EventType.DELETED,))
 CLAIM_FACTS = Facts(PERSISTENT_VOLUME_CLAIMS, claim_facts)
-OPERATIONS = Backoff(first=0.5, most=122.0)  # of operations on storage
+OPERATIONS = Backoff(first=0.5, most=122.0)  # of the queues for provisioning, deletion and recycling
 
 
 def _its_claim(change: Change, _tables: Tables) -> Iterable[Key]:

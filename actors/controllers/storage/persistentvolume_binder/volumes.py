@@ -104,7 +104,7 @@ class Volumes:
         if phase_of(volume) not in RELEASED:
             volume = yield from self._writes.set_phase(volume, "Released")
         if annotations_of(volume).get(MIGRATED_TO):
-            return  # its driver reclaims it
+            return  # the CSI driver reclaims the volume
         policy, name = _policy(volume), name_of(volume)
         if policy == "Recycle":
             yield Enqueue(RECYCLINGS, name)

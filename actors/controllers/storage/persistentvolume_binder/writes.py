@@ -43,9 +43,10 @@ class Writes:
 
     @step
     def bind(self, volume: Object, claim: Object) -> Step[None]:
-        """Bind a claim to a volume, by those of the four necessary writes that are still missing. Source: bind.
+        """Bind a claim to a volume. Source: bind.
 
-        The writes are the claimRef and phase of the volume, then the volumeName and phase of the claim.
+        This takes four writes: the claimRef and phase of the volume, then the volumeName and phase of the claim. Writes
+        that an earlier sync has completed are not repeated.
         """
         named = bound_volume(volume, claim)
         if named is not None:
