@@ -19,7 +19,10 @@ from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 
 
 class Presentation:
-    """Converters and documents of one server. Not thread-safe."""
+    """Converters of request bodies and responses, and the discovery and OpenAPI documents, of one server.
+
+    Not thread-safe.
+    """
 
     def __init__(self, registry: Registry, find_route: FindRoute, *, now: Callable[[], float], build: str) -> None:
         """Create the converters and documents.

@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicyBindings (admissionregistration.k8s.io/v1): strategy and table columns.
+"""MutatingAdmissionPolicyBindings (admissionregistration.k8s.io/v1): defaults, validation and authorization.
 
 Source: kubernetes pkg/registry/admissionregistration/mutatingadmissionpolicybinding/strategy.go,
 pkg/apis/admissionregistration/validation/validation.go,

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicyBindings (admissionregistration.k8s.io/v1): strategy and table columns.
+"""ValidatingAdmissionPolicyBindings (admissionregistration.k8s.io/v1): defaults, validation and authorization.
 
 Source: kubernetes pkg/registry/admissionregistration/validatingadmissionpolicybinding/strategy.go,
 pkg/apis/admissionregistration/validation/validation.go,

@@ -114,7 +114,7 @@ def _validate_strategy(strategy: Object, field: str) -> list[FieldError]:
 
 
 def validate_create(statefulset: Object) -> list[FieldError]:
-    """Validate the immutable fields of a new StatefulSet. Updates need no such check."""
+    """Validate volumeClaimTemplates and serviceName, which are immutable and so checked only once."""
     spec = statefulset["spec"]
     errors: list[FieldError] = []
     for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
@@ -159,7 +159,7 @@ def warn(new: Object, old: Object | None) -> Iterator[str]:
 
 
 def _as_pods_have_it(spec: Object) -> Object:
-    """Return the spec with its pod template completed as for validation of a pod.
+    """Return the spec with a pod template that can be validated like a pod.
 
     Each claim template becomes a volume. hostname and subdomain are removed, as the controller sets them in each pod.
     """

@@ -42,7 +42,7 @@ _LONGEST_PERIOD, _LONGEST_WINDOW = 1800, 3600  # seconds
 
 
 def cpu_utilization(percent: int) -> Object:
-    """Return the metric with this target: average CPU utilization, in percent of the requests."""
+    """Return a metric whose target is this average CPU utilization, in percent of the requests."""
     target = {"type": "Utilization", "averageUtilization": percent}
     return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
 

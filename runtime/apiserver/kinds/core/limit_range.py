@@ -122,10 +122,10 @@ def _wrong_amounts(name: str, parts: Mapping[str, Amounts], field: str) -> Itera
 def _ratio(value: Quantity, divisor: Quantity, also: Quantity) -> float:
     """Return value / divisor; infinity if the divisor is 0.
 
-    Both are rounded up to thousandths first, or to whole numbers if one of the three amounts exceeds int64 as
-    thousandths.
+    Both are rounded up to thousandths first. They are rounded up to whole numbers if thousandths of one of the three
+    amounts exceed int64.
 
-    also: third amount of the comparison
+    also: another amount of the same comparison
     """
     precise = all(whole_value(amount.value) < MOST_MILLI for amount in (value, divisor, also))
     above, below = ((milli_value if precise else whole_value)(amount.value) for amount in (value, divisor))

@@ -60,9 +60,9 @@ def default_pod_resources(spec: Object) -> None:
 
 
 def _together(of: Callable[..., Amounts], spec: Object) -> Amounts:
-    """Return the sum over all containers, ignoring pod-level resources and overhead.
+    """Return the limits or requests of a pod without its pod-level resources and overhead.
 
-    of: pod_limits or pod_requests
+    of: pod_limits or pod_requests, which add up the containers
     """
     containers = {name: spec[name] for name in ("containers", "initContainers") if name in spec}
     return of({"spec": containers}, use_status=False, overhead=False)

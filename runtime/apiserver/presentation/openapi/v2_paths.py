@@ -43,7 +43,7 @@ _IN_PATH = ("name", "namespace")
 
 
 class PathAction(NamedTuple):
-    """How the document shows a verb.
+    """Presentation of a verb in the OpenAPI v2 document.
 
     name: value of x-kubernetes-action
     method: HTTP method

@@ -83,7 +83,9 @@ def generate_selector(job: Object) -> None:
 
 
 def canonicalize(job: Object) -> None:
-    """Copy the labels that generate_selector added to the template to a Job without labels."""
+    """Set the labels of a Job without labels to those of its pod template, including the ones from
+    generate_selector.
+    """
     set_defaults(job)
 
 

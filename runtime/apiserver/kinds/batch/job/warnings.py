@@ -1,4 +1,4 @@
-"""Warnings about Jobs.
+"""Warnings about the spec of Jobs, and of the Job template in CronJobs.
 
 Source: kubernetes pkg/api/job/warnings.go (v1.36).
 """

@@ -14,7 +14,7 @@ _zone_part = re.compile(r"[A-Za-z.\-_0-9+]{1,14}")
 
 
 def schedule_problem(schedule: str) -> str:
-    """Return the error text of a schedule; "" if it is valid."""
+    """Return the error text for a cron schedule; "" if it is valid."""
     try:
         parse_schedule(schedule)
     except ScheduleError as err:
@@ -23,7 +23,7 @@ def schedule_problem(schedule: str) -> str:
 
 
 def time_zone_problems(zone: str) -> list[str]:
-    """Return the error texts of the field timeZone."""
+    """Return the error texts for a value of spec.timeZone; [] if it is valid."""
     if not zone:
         return ["timeZone must be nil or non-empty string"]
     for part in zone.split("/"):

@@ -44,7 +44,7 @@ _FEWEST_ADDRESSES = 16
 def read_service_ranges(cidrs: Iterable[str]) -> dict[str, Network]:
     """Parse service CIDRs into a mapping by IP family, the default family first.
 
-    Raises ValueError for an invalid CIDR, and for more than one CIDR of a family.
+    Raises ValueError for an invalid CIDR, one with fewer than 16 addresses, two CIDRs of one family, and no CIDR.
     """
     networks = [ip_network(cidr.strip()) for cidr in cidrs]
     found: dict[str, Network] = {IPV4 if network.version == 4 else IPV6: network for network in networks}

@@ -166,7 +166,7 @@ def _validate_port_numbers(kind: str, ports: list[Object]) -> list[FieldError]:
 
 
 def _shown(pair: tuple[str, int]) -> Mapping[str, Any]:
-    """Return a ServicePort with this (protocol, port) as upstream's error texts show its internal type."""
+    """Return a ServicePort with this protocol and port, in the internal type that upstream's error texts show."""
     protocol, number = pair
     return {"Name": "", "Protocol": protocol, "AppProtocol": None, "Port": number, "TargetPort": 0, "NodePort": 0}
 

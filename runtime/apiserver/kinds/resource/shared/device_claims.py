@@ -208,9 +208,9 @@ def wrong_identifier(name: str, field: str) -> Iterator[FieldError]:
 
 
 def wrong_references(references: Sequence[str], field: str, names: Requests) -> Iterator[FieldError]:
-    """Validate references to requests: REQUEST or REQUEST/SUBREQUEST.
+    """Validate references to requests of a claim: REQUEST or REQUEST/SUBREQUEST.
 
-    names: see requests_of
+    names: requests of the claim, from requests_of
     """
     if len(references) > MOST_REQUESTS:
         yield too_many(field, len(references), MOST_REQUESTS)
