@@ -183,7 +183,7 @@ class SimulatedNetwork:
         if request.method == "GET":
             return self.serve(request), ()
         try:
-            return self._stray_fields.watched(
+            return self._stray_fields.carry_out(
                 request, _info_of(request), JsonBody(request.body), partial(self.serve, request)
             )
         except StatusError as err:

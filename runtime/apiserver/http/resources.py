@@ -176,7 +176,7 @@ class ResourceRequests:
         type_ = media_type or JSON
         asked = Request(method=method, path=info.path, query=info.query, body=body, content_type=type_, agent=agent)
         begin = partial(self._api.begin, asked, info=info, user=request.user or ANONYMOUS)
-        outcome, warnings = self._stray_fields.watched(asked, info, read, begin)
+        outcome, warnings = self._stray_fields.carry_out(asked, info, read, begin)
         if isinstance(outcome, Response):
             self._respond_when_durable(request, outcome, warnings)
         else:

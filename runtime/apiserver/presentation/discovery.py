@@ -228,17 +228,19 @@ def _storage_version(registry: Registry, definition: ResourceDefinition) -> dict
 
 
 def _aggregated(definition: ResourceDefinition) -> dict[str, Any]:
-    own = {"group": "", "version": "", "kind": definition.kind}  # empty: those of the resource
+    own_kind = {"group": "", "version": "", "kind": definition.kind}  # empty: those of the resource
     found: dict[str, Any] = {
         "resource": definition.plural,
-        "responseKind": own,
+        "responseKind": own_kind,
         "scope": "Namespaced" if definition.namespaced else "Cluster",
         "singularResource": definition.singular,
         "verbs": definition.verbs,
         **_names(definition),
     }
     if subresources := _subresources(definition):
-        found["subresources"] = [_aggregated_subresource(name, subresource, own) for name, subresource in subresources]
+        found["subresources"] = [
+            _aggregated_subresource(name, subresource, own_kind) for name, subresource in subresources
+        ]
     return found
 
 
@@ -248,8 +250,8 @@ def _subresources(definition: ResourceDefinition) -> list[tuple[str, Subresource
     return sorted({**served, **OF_RUNNING_CONTAINERS.get(definition.name, {})}.items())
 
 
-def _aggregated_subresource(name: str, subresource: Subresource, own: Mapping[str, str]) -> dict[str, Any]:
-    kind = own if subresource.kind is None else subresource.kind._asdict()
+def _aggregated_subresource(name: str, subresource: Subresource, own_kind: Mapping[str, str]) -> dict[str, Any]:
+    kind = own_kind if subresource.kind is None else subresource.kind._asdict()
     if not kind["group"]:
         kind = {**kind, "version": ""}
     return {"subresource": name, "responseKind": kind, "verbs": subresource.verbs}

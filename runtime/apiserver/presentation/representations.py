@@ -25,7 +25,7 @@ from kcm.runtime.client.api import Response
 
 META_GROUP, METADATA_LIST = "meta.k8s.io", "PartialObjectMetadataList"
 INCLUDES = ("None", "Metadata", "Object")
-_OF_OBJECTS = {ADDED, MODIFIED, DELETED}
+_OBJECT_EVENTS = {ADDED, MODIFIED, DELETED}
 
 
 class Representation:
@@ -74,7 +74,7 @@ class Representation:
 
     def _frame(self, line: bytes) -> bytes:
         type_, raw = parts_of_line(line)
-        if type_ in _OF_OBJECTS and not self._form.kind:
+        if type_ in _OBJECT_EVENTS and not self._form.kind:
             return watch_event(type_, self._encodings.of(raw).in_envelope())
         return watch_event(type_, self._encodings.encoder.encode(self._shown(orjson.loads(raw))))
 
@@ -114,9 +114,9 @@ class Representation:
         if isinstance(obj.get("items"), list):
             kind = kind.removesuffix("List")
             return self._list([self._part(item, api_version, kind) for item in obj["items"]], metadata(obj))
-        return self._one(obj, api_version, kind, {"resourceVersion": metadata(obj).get("resourceVersion", "")})
+        return self._converted(obj, api_version, kind, {"resourceVersion": metadata(obj).get("resourceVersion", "")})
 
-    def _one(self, obj: Object, api_version: str, kind: str, meta: Mapping[str, Any]) -> dict[str, Any]:
+    def _converted(self, obj: Object, api_version: str, kind: str, meta: Mapping[str, Any]) -> dict[str, Any]:
         if self._form.kind != "Table":
             return partial_metadata(obj, self._form.version)
         return self._table([self._row(obj, api_version, kind)], meta)

@@ -33,7 +33,9 @@ class StrayFields:
         self._find_route, self._every_patch = find_route, every_patch
         self._validator, self._type_checks = FieldValidator(built_in_types()), built_in_type_checks()
 
-    def watched(self, asked: Request, info: RequestInfo, read: JsonBody, act: Callable[[], T]) -> tuple[T, list[str]]:
+    def carry_out(
+        self, request: Request, info: RequestInfo, body: JsonBody, act: Callable[[], T]
+    ) -> tuple[T, list[str]]:
         """Carry out a write, and return its result and the warnings about its body.
 
         act: carries out the write
@@ -42,39 +44,39 @@ class StrayFields:
         """
         # By default, upstream warns of unknown and of duplicate fields. Here a body is checked by default only if the
         # write itself finds an unknown field, as the check costs as much as the write.
-        is_asked = "fieldValidation" in asked.query or bool(read.repeated)
-        if asked.method == "PATCH" and not is_asked:
+        is_checked = "fieldValidation" in request.query or bool(body.repeated)
+        if request.method == "PATCH" and not is_checked:
             route = None if self._every_patch else self._find_route(info)
-            is_asked = self._every_patch or (route is not None and route.definition.dynamic)
-        warnings = self._check(asked, info, read) if is_asked else []
+            is_checked = self._every_patch or (route is not None and route.definition.dynamic)
+        warnings = self._check(request, info, body) if is_checked else []
         before = self._type_checks.unknown_field_count
         outcome = act()
-        if not is_asked and self._type_checks.unknown_field_count != before:
-            warnings = self._check(asked, info, read)
+        if not is_checked and self._type_checks.unknown_field_count != before:
+            warnings = self._check(request, info, body)
         return outcome, warnings
 
-    def _check(self, asked: Request, info: RequestInfo, read: JsonBody) -> list[str]:
+    def _check(self, request: Request, info: RequestInfo, body: JsonBody) -> list[str]:
         """Return the warnings about the body of a write.
 
         Raises StatusError (400) instead if fieldValidation is "Strict".
         """
-        directive = asked.query.get("fieldValidation", WARN)
+        directive = request.query.get("fieldValidation", WARN)
         route = self._find_route(info)
-        has_fields = asked.method in ("POST", "PUT") or asked.content_type in _PATCHES_WITH_FIELDS
+        has_fields = request.method in ("POST", "PUT") or request.content_type in _PATCHES_WITH_FIELDS
         if directive not in (STRICT, WARN) or route is None or not has_fields:
             return []
-        if asked.content_type == PatchType.APPLY:  # server-side apply itself rejects unknown fields
-            return repeated_in_applied(read, directive)
+        if request.content_type == PatchType.APPLY:  # server-side apply itself rejects unknown fields
+            return repeated_in_applied(body, directive)
         definition = route.definition
         other = subresource_of(route.subresource).kind if route.subresource else None
         group, version, kind = other or (definition.group, definition.version, definition.kind)
         return self._validator.check(
-            asked.body,
+            request.body,
             group=group,
             version=version,
             kind=kind,
             directive=directive,
-            patch=asked.method == "PATCH",
-            repeated=read.repeated,
+            patch=request.method == "PATCH",
+            repeated=body.repeated,
             settle=definition.settle if other is None else None,
         )

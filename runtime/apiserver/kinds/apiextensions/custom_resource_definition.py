@@ -50,7 +50,7 @@ def set_defaults(definition: Object) -> None:
         service.setdefault("port", 443)
 
 
-def note_stored_version(definition: Object) -> None:
+def add_stored_version(definition: Object) -> None:
     """Add the storage version to status.storedVersions, as objects are written in this version from now on."""
     status = definition.setdefault("status", {})
     for version in definition["spec"].get("versions") or ():
@@ -64,7 +64,7 @@ def note_stored_version(definition: Object) -> None:
 def _begin_update(_among: Allocating, new: Object, _old: Object) -> None:
     if "status" in new:
         new["status"] = dict(new["status"])  # the new object shares its status with the old one
-    note_stored_version(new)
+    add_stored_version(new)
 
 
 def validate(definition: Object) -> list[FieldError]:
@@ -75,10 +75,10 @@ def validate(definition: Object) -> list[FieldError]:
     )
     return [
         *errors,
-        *_spec(spec, _STRICT),
-        *_stored_versions(definition),
-        *_approval(spec.get("group") or "", meta.get("annotations") or {}),
-        *_preserve(spec),
+        *_spec_errors(spec, _STRICT),
+        *_stored_version_errors(definition),
+        *_approval_errors(spec.get("group") or "", meta.get("annotations") or {}),
+        *_preserve_errors(spec),
     ]
 
 
@@ -90,7 +90,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
     """
     now, then = new["spec"], old["spec"]
     schemas = [schema for version in then.get("versions") or () if (schema := schema_of(version)) is not None]
-    errors = list(_spec(now, leniency(schemas)))
+    errors = list(_spec_errors(now, leniency(schemas)))
     immutable = [("group", now.get("group"), then.get("group"))]
     immutable.append(("names.plural", now["names"].get("plural"), then["names"].get("plural")))
     if is_established(old):
@@ -99,13 +99,14 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
             ("names.kind", now["names"].get("kind"), then["names"].get("kind")),
         ]
     errors += [invalid(f"spec.{field}", value, IMMUTABLE) for field, value, former in immutable if value != former]
-    errors += _stored_versions(new)
+    errors += _stored_version_errors(new)
     approvals = [
-        _approval(now.get("group") or "", definition["metadata"].get("annotations") or {}) for definition in (new, old)
+        _approval_errors(now.get("group") or "", definition["metadata"].get("annotations") or {})
+        for definition in (new, old)
     ]
     if _kinds(approvals[0]) != _kinds(approvals[1]):
         errors += approvals[0]
-    return errors if then.get("preserveUnknownFields") else [*errors, *_preserve(now)]
+    return errors if then.get("preserveUnknownFields") else [*errors, *_preserve_errors(now)]
 
 
 def _kinds(errors: list[FieldError]) -> list[str]:
@@ -117,7 +118,7 @@ def is_established(definition: Object) -> bool:
     return any(condition.get("type") == "Established" and condition.get("status") == "True" for condition in conditions)
 
 
-def _spec(spec: Object, lenient: Leniency) -> Iterator[FieldError]:
+def _spec_errors(spec: Object, lenient: Leniency) -> Iterator[FieldError]:
     group, names, versions = spec.get("group") or "", spec["names"], spec.get("versions") or []
     if not group:
         yield required("spec.group")
@@ -146,12 +147,12 @@ def _spec(spec: Object, lenient: Leniency) -> Iterator[FieldError]:
     yield from (
         required(f"spec.names.{field}") for field in ("plural", "singular", "kind", "listKind") if not names.get(field)
     )
-    yield from _names(names, "spec.names")
+    yield from _name_errors(names, "spec.names")
     yield from validate_alike(versions, lenient)
-    yield from _conversion(spec.get("conversion") or {}, "spec.conversion")
+    yield from _conversion_errors(spec.get("conversion") or {}, "spec.conversion")
 
 
-def _names(names: Object, path: str) -> Iterator[FieldError]:
+def _name_errors(names: Object, path: str) -> Iterator[FieldError]:
     for field in ("plural", "singular"):
         if names.get(field) and (wrong := dns1035_label(names[field])):
             yield invalid(f"{path}.{field}", names[field], ",".join(wrong))
@@ -167,7 +168,7 @@ def _names(names: Object, path: str) -> Iterator[FieldError]:
                 yield invalid(f"{path}.{field}[{i}]", word, ",".join(wrong))
 
 
-def _conversion(conversion: Object, path: str) -> Iterator[FieldError]:
+def _conversion_errors(conversion: Object, path: str) -> Iterator[FieldError]:
     strategy, webhook = conversion.get("strategy") or "", conversion.get("webhook") or {}
     client, versions = webhook.get("clientConfig"), webhook.get("conversionReviewVersions") or []
     of_client, of_versions = f"{path}.webhookClientConfig", f"{path}.conversionReviewVersions"
@@ -189,7 +190,7 @@ def _conversion(conversion: Object, path: str) -> Iterator[FieldError]:
     yield from wrong_review_versions(versions, of_versions)
 
 
-def _stored_versions(definition: Object) -> Iterator[FieldError]:
+def _stored_version_errors(definition: Object) -> Iterator[FieldError]:
     stored = (definition.get("status") or {}).get("storedVersions") or []
     versions, path = definition["spec"].get("versions") or [], "status.storedVersions"
     if not stored:
@@ -207,13 +208,13 @@ def _stored_versions(definition: Object) -> Iterator[FieldError]:
             yield invalid(f"{path}[{i}]", name, detail)
 
 
-def _preserve(spec: Object) -> Iterator[FieldError]:
+def _preserve_errors(spec: Object) -> Iterator[FieldError]:
     if spec.get("preserveUnknownFields"):
         instead = "set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         yield invalid("spec.preserveUnknownFields", True, f"cannot set to true, {instead}")
 
 
-def _approval(group: str, annotations: Mapping[str, str]) -> list[FieldError]:
+def _approval_errors(group: str, annotations: Mapping[str, str]) -> list[FieldError]:
     """Validate the approval annotation, which definitions in the groups *.k8s.io and *.kubernetes.io must have.
 
     Valid values are a URL and texts that begin with "unapproved".
@@ -253,7 +254,7 @@ RESOURCE = ResourceDefinition(
         validate_name=dns_subdomain,
         has_generation=True,
         set_defaults=set_defaults,
-        prepare_for_create=note_stored_version,
+        prepare_for_create=add_stored_version,
         validate=validate,
         allow_unconditional_update=False,
         reallocate=_begin_update,

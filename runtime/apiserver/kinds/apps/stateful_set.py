@@ -90,7 +90,7 @@ def validate(statefulset: Object) -> list[FieldError]:
     ]
     errors += not_negative(spec, "spec", ("replicas", "minReadySeconds"))
     errors += not_negative(spec.get("ordinals") or {}, "spec.ordinals", ("start",))
-    return errors + validate_selected_template(_as_pods_have_it(spec), owner="StatefulSet", empty="statefulset")
+    return errors + validate_selected_template(_spec_for_validation(spec), owner="StatefulSet", empty="statefulset")
 
 
 def _validate_strategy(strategy: Object, field: str) -> list[FieldError]:
@@ -158,19 +158,19 @@ def warn(new: Object, old: Object | None) -> Iterator[str]:
         )
 
 
-def _as_pods_have_it(spec: Object) -> Object:
+def _spec_for_validation(spec: Object) -> Object:
     """Return the spec with a pod template that can be validated like a pod.
 
     Each claim template becomes a volume. hostname and subdomain are removed, as the controller sets them in each pod.
     """
     template = spec["template"]
-    of_pods = {name: value for name, value in template["spec"].items() if name not in ("hostname", "subdomain")}
+    pod_spec = {name: value for name, value in template["spec"].items() if name not in ("hostname", "subdomain")}
     names = [(claim.get("metadata") or {}).get("name", "") for claim in spec.get("volumeClaimTemplates") or ()]
     if names:
-        own = [volume for volume in of_pods.get("volumes") or () if volume.get("name") not in names]
+        own = [volume for volume in pod_spec.get("volumes") or () if volume.get("name") not in names]
         claimed = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(names)]
-        of_pods["volumes"] = claimed + own
-    return {**spec, "template": {**template, "spec": of_pods}}
+        pod_spec["volumes"] = claimed + own
+    return {**spec, "template": {**template, "spec": pod_spec}}
 
 
 def cells(obj: Object, now: float) -> list[Any]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
 from kcm.runtime.apiserver.kinds.authorization.shared.access_reviews import (
-    FOR_NO_RESOURCE,
-    FOR_RESOURCE,
+    ATTRIBUTES,
+    NON_RESOURCE_ATTRIBUTES,
     answer,
     subject_of,
     validate_attributes,
@@ -24,12 +24,12 @@ from kcm.runtime.apiserver.registry.users import AccessControl, User
 def review(review: Object, _user: User, access: AccessControl) -> list[FieldError]:
     spec, namespace = review["spec"], review["metadata"].get("namespace", "")
     errors = [*validate_attributes(spec), *validate_subject(spec), *validate_no_metadata(review, "namespace")]
-    asked = (spec.get(FOR_RESOURCE) or {}).get("namespace", "")
-    if spec.get(FOR_RESOURCE) is not None and asked != namespace:
-        errors.append(invalid("spec.resourceAttributes.namespace", asked, "must match metadata.namespace"))
-    if spec.get(FOR_NO_RESOURCE) is not None:
-        because = "disallowed on this kind of request"
-        errors.append(invalid("spec.nonResourceAttributes", spec[FOR_NO_RESOURCE], because))
+    requested = (spec.get(ATTRIBUTES) or {}).get("namespace", "")
+    if spec.get(ATTRIBUTES) is not None and requested != namespace:
+        errors.append(invalid("spec.resourceAttributes.namespace", requested, "must match metadata.namespace"))
+    if spec.get(NON_RESOURCE_ATTRIBUTES) is not None:
+        detail = "disallowed on this kind of request"
+        errors.append(invalid("spec.nonResourceAttributes", spec[NON_RESOURCE_ATTRIBUTES], detail))
     if not errors:
         answer(review, subject_of(spec), access.authorize)
     return errors

@@ -27,8 +27,8 @@ def review(review: Object, user: User, access: AccessControl) -> list[FieldError
     found = access.resolver.rules_for(user, namespace)
     review["metadata"], review["spec"] = {}, {}
     status = review["status"] = {
-        "resourceRules": [_shown(rule, "resources") for rule in found.rules if rule.resources],
-        "nonResourceRules": [_shown(rule, "urls") for rule in found.rules if rule.urls],
+        "resourceRules": [_rule_for_list(rule, "resources") for rule in found.rules if rule.resources],
+        "nonResourceRules": [_rule_for_list(rule, "urls") for rule in found.rules if rule.urls],
         "incomplete": found.incomplete,
     }
     if found.error:
@@ -36,7 +36,7 @@ def review(review: Object, user: User, access: AccessControl) -> list[FieldError
     return []
 
 
-def _shown(rule: Rule, what: str) -> Object:
+def _rule_for_list(rule: Rule, what: str) -> Object:
     """Return the part of a rule that one list of the status shows.
 
     A rule with both resources and URLs appears in both lists.

@@ -59,15 +59,15 @@ def from_storage(autoscaler: Object) -> Object:
     spec, status = part(autoscaler, "spec"), part(autoscaler, "status")
     shown_spec = {name: value for name, value in spec.items() if name not in ("metrics", "behavior")}
     shown_status = {name: value for name, value in status.items() if name not in ("currentMetrics", "conditions")}
-    notes: dict[str, str] = {}
+    annotations: dict[str, str] = {}
     metrics, current = spec.get("metrics") or [], status.get("currentMetrics") or []
     targets = [metric["resource"]["target"]["averageUtilization"] for metric in metrics if _is_cpu(metric)]
     if targets:
         shown_spec[_CPU] = targets[0]
     if others := [_shown_metric(metric) for metric in metrics if not _is_cpu(metric)]:
-        notes[_METRICS] = _encoded(others)
+        annotations[_METRICS] = _encoded(others)
     if current:
-        notes[_CURRENT] = _encoded([_shown_current(metric_status) for metric_status in current])
+        annotations[_CURRENT] = _encoded([_shown_current(metric_status) for metric_status in current])
     for metric_status in current:
         percent = part(metric_status, "resource", "current").get("averageUtilization")
         if (
@@ -77,16 +77,16 @@ def from_storage(autoscaler: Object) -> Object:
         ):
             shown_status[_CURRENT_CPU] = percent
     if spec.get("behavior") is not None:
-        notes[_BEHAVIOR] = _encoded(_inner_behavior(spec["behavior"]))
+        annotations[_BEHAVIOR] = _encoded(_internal_behavior(spec["behavior"]))
     if status.get("conditions"):
         order = ("type", "status", "lastTransitionTime", "reason", "message")
-        notes[_CONDITIONS] = _encoded([_picked(condition, order) for condition in status["conditions"]])
+        annotations[_CONDITIONS] = _encoded([_selected_fields(condition, order) for condition in status["conditions"]])
     shown = {**autoscaler, "apiVersion": RESOURCE.api_version, "spec": shown_spec}
     if "status" in autoscaler:
         shown["status"] = {"currentReplicas": 0, **shown_status}
-    if notes:
+    if annotations:
         meta = autoscaler["metadata"]
-        shown["metadata"] = {**meta, "annotations": {**(meta.get("annotations") or {}), **notes}}
+        shown["metadata"] = {**meta, "annotations": {**(meta.get("annotations") or {}), **annotations}}
     return shown
 
 
@@ -101,22 +101,22 @@ def _is_cpu(metric: Metric) -> bool:
 
 
 def _shown_metric(metric: Metric) -> Object:
-    return _each_source(metric, _SHOWN_SPECS)
+    return _convert_sources(metric, _SHOWN_SPECS)
 
 
 def _shown_current(metric: Metric) -> Object:
-    return _each_source(metric, _SHOWN_CURRENTS)
+    return _convert_sources(metric, _SHOWN_CURRENTS)
 
 
 def _stored_metric(metric: Metric) -> Object:
-    return _each_source(metric, _STORED_SPECS)
+    return _convert_sources(metric, _STORED_SPECS)
 
 
 def _stored_current(metric: Metric) -> Object:
-    return _each_source(metric, _STORED_CURRENTS)
+    return _convert_sources(metric, _STORED_CURRENTS)
 
 
-def _each_source(metric: Metric, convert: Mapping[str, Callable[[Metric], Object]]) -> Object:
+def _convert_sources(metric: Metric, convert: Mapping[str, Callable[[Metric], Object]]) -> Object:
     found: Object = {"type": metric.get("type") or ""}
     for name in _SOURCES:
         if metric.get(name) is not None:
@@ -272,38 +272,38 @@ _STORED_CURRENTS: Mapping[str, Callable[[Metric], Object]] = {
 }
 
 
-def _inner_behavior(behavior: Metric) -> Object:
+def _internal_behavior(behavior: Metric) -> Object:
     """Return the behavior as upstream encodes it in the annotation: its internal Go type, with all fields."""
-    return {_raised(way): _inner_rules(behavior.get(way)) for way in ("scaleUp", "scaleDown")}
+    return {_go_name(way): _internal_rules(behavior.get(way)) for way in ("scaleUp", "scaleDown")}
 
 
-def _inner_rules(rules: Metric | None) -> Object | None:
+def _internal_rules(rules: Metric | None) -> Object | None:
     if rules is None:
         return None
     fields = ("stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance")
-    found = {_raised(name): rules.get(name) for name in fields}
+    found = {_go_name(name): rules.get(name) for name in fields}
     if rules.get("policies") is not None:
         order = ("type", "value", "periodSeconds")
-        found["Policies"] = [{_raised(name): policy.get(name) for name in order} for policy in rules["policies"]]
+        found["Policies"] = [{_go_name(name): policy.get(name) for name in order} for policy in rules["policies"]]
     return found
 
 
-def _respelled(value: Any, spell: Callable[[str], str]) -> Any:
-    """Return a JSON value with `spell` applied to all field names, and without nulls."""
+def _renamed_fields(value: Any, rename: Callable[[str], str]) -> Any:
+    """Return a JSON value with `rename` applied to all field names, and without nulls."""
     if isinstance(value, dict):
-        return {spell(name): _respelled(inner, spell) for name, inner in value.items() if inner is not None}
-    return [_respelled(inner, spell) for inner in value] if isinstance(value, list) else value
+        return {rename(name): _renamed_fields(inner, rename) for name, inner in value.items() if inner is not None}
+    return [_renamed_fields(inner, rename) for inner in value] if isinstance(value, list) else value
 
 
-def _raised(name: str) -> str:
+def _go_name(name: str) -> str:
     return name[:1].upper() + name[1:]
 
 
-def _lowered(name: str) -> str:
+def _json_name(name: str) -> str:
     return name[:1].lower() + name[1:]
 
 
-def _picked(obj: Metric, order: tuple[str, ...]) -> Object:
+def _selected_fields(obj: Metric, order: tuple[str, ...]) -> Object:
     return {name: obj[name] for name in order if obj.get(name) is not None}
 
 
@@ -329,8 +329,8 @@ def _behavior(text: str | None) -> Object | None:
         value = json.loads(text or "null")
     except ValueError:
         return None
-    lowered = _respelled(value, _lowered)
-    return lowered if lowered and _is_of("HorizontalPodAutoscalerBehavior", lowered) else None
+    behavior = _renamed_fields(value, _json_name)
+    return behavior if behavior and _is_of("HorizontalPodAutoscalerBehavior", behavior) else None
 
 
 def _is_of(type_: str, value: Any) -> bool:

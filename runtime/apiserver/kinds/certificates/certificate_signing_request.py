@@ -53,7 +53,7 @@ def set_requester(request: Object, user: User) -> None:
 def validate(request: Object) -> list[FieldError]:
     """Validate the spec. Updates need no other check, as they keep the old spec."""
     spec = request["spec"]
-    errors = list(_of_request(spec.get("request") or ""))
+    errors = list(_request_errors(spec.get("request") or ""))
     usages = spec.get("usages") or []
     if not usages:
         errors.append(required("spec.usages"))
@@ -67,18 +67,18 @@ def validate(request: Object) -> list[FieldError]:
     ]
     signer = spec.get("signerName") or ""
     if signer == LEGACY_SIGNER:
-        because = "the legacy signerName is not allowed via this API version"
-        errors.append(invalid("spec.signerName", signer, because))
+        detail = "the legacy signerName is not allowed via this API version"
+        errors.append(invalid("spec.signerName", signer, detail))
     else:
         errors += validate_signer_name("spec.signerName", signer)
     seconds = spec.get("expirationSeconds")
     if seconds is not None and seconds < SHORTEST:
-        because = "may not specify a duration less than 600 seconds (10 minutes)"
-        errors.append(invalid("spec.expirationSeconds", seconds, because))
+        detail = "may not specify a duration less than 600 seconds (10 minutes)"
+        errors.append(invalid("spec.expirationSeconds", seconds, detail))
     return errors
 
 
-def _of_request(request: str) -> Iterator[FieldError]:
+def _request_errors(request: str) -> Iterator[FieldError]:
     from kcm.runtime.x509.requests import RequestError, check_signature, parse_request  # heavy: cryptography
 
     try:
@@ -87,7 +87,7 @@ def _of_request(request: str) -> Iterator[FieldError]:
         yield invalid("spec.request", request, str(err))
 
 
-def _of_conditions(request: Object) -> Iterator[FieldError]:
+def _condition_errors(request: Object) -> Iterator[FieldError]:
     path = "status.conditions"
     seen: set[str] = set()
     for number, condition in enumerate(items(part(request, "status"), "conditions")):
@@ -106,7 +106,7 @@ def _of_conditions(request: Object) -> Iterator[FieldError]:
         seen.add(kind)
 
 
-def _of_certificate(new: Object, old: Object) -> Iterator[FieldError]:
+def _certificate_errors(new: Object, old: Object) -> Iterator[FieldError]:
     content, before = (part(request, "status").get("certificate") or "" for request in (new, old))
     if content == before or not content:
         return
@@ -135,7 +135,7 @@ def _validate_change(new: Object, old: Object, *, signs: bool, decides: bool) ->
     signs: whether the update may set the certificate (subresource status)
     decides: whether the update may add the conditions Approved and Denied (subresource approval)
     """
-    errors = [*_of_conditions(new), *_of_certificate(new, old)]
+    errors = [*_condition_errors(new), *_certificate_errors(new, old)]
     path = "status.conditions"
     more = {kind: len(_conditions(new, kind)) - len(_conditions(old, kind)) for kind in _ALWAYS_TRUE}
     errors += [
@@ -194,22 +194,22 @@ def _set_times(new: Object, old: Object, now: str) -> None:
     lastTransitionTime is taken from the old condition if its status is the same.
     """
     status = new["status"] = dict(new.get("status") or {})
-    settled = []
+    conditions = []
     for condition in status.pop("conditions", None) or ():
         same = (
             earlier["lastTransitionTime"]
             for earlier in _conditions(old, condition.get("type"))
             if earlier.get("status") == condition.get("status") and earlier.get("lastTransitionTime")
         )
-        settled.append(
+        conditions.append(
             {
                 **condition,
                 "lastUpdateTime": condition.get("lastUpdateTime") or now,
                 "lastTransitionTime": condition.get("lastTransitionTime") or next(same, now),
             }
         )
-    if settled:
-        status["conditions"] = settled
+    if conditions:
+        status["conditions"] = conditions
 
 
 def validate_status_update(new: Object, old: Object) -> list[FieldError]:

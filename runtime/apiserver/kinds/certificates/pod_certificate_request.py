@@ -53,10 +53,10 @@ def validate(request: Object) -> list[FieldError]:
     if not SHORTEST <= seconds <= longest:
         detail = f"must be in the range [{SHORTEST}, {longest}]"
         errors.append(invalid("spec.maxExpirationSeconds", seconds, detail))
-    return [*errors, *_of_key(spec)]
+    return [*errors, *_key_errors(spec)]
 
 
-def _of_key(spec: Object) -> Iterator[FieldError]:
+def _key_errors(spec: Object) -> Iterator[FieldError]:
     from kcm.runtime.x509.possession import proof_problem, stub_problem  # heavy: cryptography
 
     stub, key, proof = (base64.b64decode(spec.get(name) or "") for name in KEY_PARTS)

@@ -38,7 +38,7 @@ _ANNOTATIONS = {
     "volume.beta.kubernetes.io/mount-options": 'deprecated since v1.31; use "mountOptions" attribute instead',
 }
 # Volume sources that upstream has removed → names and texts in its warnings.
-_GONE = {
+_REMOVED_SOURCES = {
     "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     "photonPersistentDisk": ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     "scaleIO": ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
@@ -49,7 +49,7 @@ _GONE = {
 _RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
 _EXPAND = "controllerExpandSecretRef"
 _SOURCE = "core.PersistentVolumeSource"
-_SINCE = "lastPhaseTransitionTime"
+_PHASE_TIME = "lastPhaseTransitionTime"
 
 
 def set_defaults(volume: Object) -> None:
@@ -63,7 +63,7 @@ def set_defaults(volume: Object) -> None:
 
 def prepare_for_create(volume: Object) -> None:
     set_pending(volume)
-    volume["status"][_SINCE] = volume["metadata"]["creationTimestamp"]
+    volume["status"][_PHASE_TIME] = volume["metadata"]["creationTimestamp"]
 
 
 def prepare_for_status_update(new: Object, old: Object, now: str) -> None:
@@ -76,10 +76,10 @@ def prepare_for_status_update(new: Object, old: Object, now: str) -> None:
     if not status.get("phase"):
         status["phase"] = "Pending"
     if status["phase"] != before.get("phase"):
-        if status.get(_SINCE) in (None, before.get(_SINCE)):
-            status[_SINCE] = now
-    elif status.get(_SINCE) is None and _SINCE in before:
-        status[_SINCE] = before[_SINCE]
+        if status.get(_PHASE_TIME) in (None, before.get(_PHASE_TIME)):
+            status[_PHASE_TIME] = now
+    elif status.get(_PHASE_TIME) is None and _PHASE_TIME in before:
+        status[_PHASE_TIME] = before[_PHASE_TIME]
 
 
 def validate(volume: Object) -> list[FieldError]:
@@ -176,7 +176,7 @@ def warn(volume: Object, _old: Object | None) -> Iterator[str]:
     terms = ((spec.get("nodeAffinity") or {}).get("required") or {}).get("nodeSelectorTerms") or ()
     for i, term in enumerate(terms):
         yield from of_node_term(term, f"spec.nodeAffinity.required.nodeSelectorTerms[{i}]")
-    for name, (shown, text) in _GONE.items():
+    for name, (shown, text) in _REMOVED_SOURCES.items():
         if spec.get(name) is not None:
             yield f"spec.{shown}: {text}"
 

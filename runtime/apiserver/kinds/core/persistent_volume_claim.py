@@ -36,10 +36,12 @@ _RESIZE_STATUSES = (
     *("ControllerResizeInProgress", "ControllerResizeInfeasible"),
     *("NodeResizeInProgress", "NodeResizeInfeasible", "NodeResizePending"),
 )
-_UNCHANGED = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+_IMMUTABLE_SPEC = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+)
 _SPEC = "core.PersistentVolumeClaimSpec"
 _ATTRIBUTES, _SIZE = "spec.volumeAttributesClassName", "spec.resources.requests.storage"
-_NO_LESS = "field can not be less than status.capacity"
+_BELOW_CAPACITY = "field can not be less than status.capacity"
 
 
 def set_defaults(claim: Object) -> None:
@@ -52,15 +54,15 @@ def set_defaults(claim: Object) -> None:
 
 def prepare_for_create(claim: Object) -> None:
     set_pending(claim)
-    _settle_sources(claim["spec"], {})
+    _copy_data_sources(claim["spec"], {})
 
 
 def prepare_for_update(_among: Allocating, new: Object, old: Object) -> None:
     new["spec"] = dict(new["spec"])  # the new object may share its spec with the old one
-    _settle_sources(new["spec"], old["spec"])
+    _copy_data_sources(new["spec"], old["spec"])
 
 
-def _settle_sources(spec: Object, before: Object) -> None:
+def _copy_data_sources(spec: Object, before: Object) -> None:
     """Copy dataSource to dataSourceRef or vice versa, if one of them is missing.
 
     A new dataSource is removed unless it is a PersistentVolumeClaim or a VolumeSnapshot. A new dataSourceRef to another
@@ -116,11 +118,11 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
         requests = {**(resources.get("requests") or {}), "storage": had_size}
         changed["resources"] = {**resources, "requests": requests}
     if _without_nones(changed) != _without_nones(was):
-        errors.append(forbidden("spec", f"{_UNCHANGED}\n{difference(was, changed, _SPEC)}"))
+        errors.append(forbidden("spec", f"{_IMMUTABLE_SPEC}\n{difference(was, changed, _SPEC)}"))
     if parse_quantity(size) < parse_quantity(had_size):
         capacity = (status.get("capacity") or {}).get("storage") or "0"
         if parse_quantity(size) <= parse_quantity(capacity):
-            errors.append(forbidden(_SIZE, _NO_LESS))
+            errors.append(forbidden(_SIZE, _BELOW_CAPACITY))
     if spec["volumeMode"] != before.get("volumeMode"):
         errors.append(invalid("volumeMode", spec["volumeMode"], IMMUTABLE))
     name = spec.get("volumeAttributesClassName")

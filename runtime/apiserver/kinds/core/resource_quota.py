@@ -24,18 +24,18 @@ from kcm.runtime.apiserver.rules.resource_amounts import is_of_quotas, wrong_lim
 
 _REQUESTED = ("cpu", "memory", "storage", "ephemeral-storage")
 
-_OF_PODS = frozenset({"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})
-_VALID = {  # by scope: native resources that a quota with this scope can limit
-    scopes.TERMINATING: _OF_PODS,
-    scopes.NOT_TERMINATING: _OF_PODS,
+_POD_RESOURCES = frozenset({"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})
+_RESOURCES_OF_SCOPE = {  # by scope: native resources that a quota with this scope can limit
+    scopes.TERMINATING: _POD_RESOURCES,
+    scopes.NOT_TERMINATING: _POD_RESOURCES,
     scopes.BEST_EFFORT: frozenset({"pods"}),
-    scopes.NOT_BEST_EFFORT: _OF_PODS,
-    scopes.PRIORITY_CLASS: _OF_PODS,
-    scopes.CROSS_NAMESPACE_POD_AFFINITY: _OF_PODS,
+    scopes.NOT_BEST_EFFORT: _POD_RESOURCES,
+    scopes.PRIORITY_CLASS: _POD_RESOURCES,
+    scopes.CROSS_NAMESPACE_POD_AFFINITY: _POD_RESOURCES,
     scopes.VOLUME_ATTRIBUTES_CLASS: frozenset({"persistentvolumeclaims", "requests.storage"}),
 }
-_WITHOUT_VALUES = frozenset(_VALID) - {scopes.PRIORITY_CLASS, scopes.VOLUME_ATTRIBUTES_CLASS}
-_CONTRARY = ({scopes.BEST_EFFORT, scopes.NOT_BEST_EFFORT}, {scopes.TERMINATING, scopes.NOT_TERMINATING})
+_WITHOUT_VALUES = frozenset(_RESOURCES_OF_SCOPE) - {scopes.PRIORITY_CLASS, scopes.VOLUME_ATTRIBUTES_CLASS}
+_CONFLICTING = ({scopes.BEST_EFFORT, scopes.NOT_BEST_EFFORT}, {scopes.TERMINATING, scopes.NOT_TERMINATING})
 
 
 def validate(quota: Object) -> list[FieldError]:
@@ -60,11 +60,11 @@ def validate_status_update(new: Object, _old: Object) -> list[FieldError]:
 def _wrong_scopes(spec: Object, field: str) -> Iterator[FieldError]:
     given = spec.get("scopes") or []
     for scope in given:
-        if scope not in _VALID:
+        if scope not in _RESOURCES_OF_SCOPE:
             yield invalid(field, given, "unsupported scope")
-        for _ in _not_of(spec, scope):
+        for _ in _resources_outside_scope(spec, scope):
             yield invalid(field, given, "unsupported scope applied to resource")
-    yield from _contrary(given, spec, field)
+    yield from _conflicting_scopes(given, spec, field)
 
 
 def _wrong_selector(spec: Object, field: str) -> Iterator[FieldError]:
@@ -78,10 +78,10 @@ def _wrong_selector(spec: Object, field: str) -> Iterator[FieldError]:
             requirement.get("operator") or "",
             requirement.get("values") or [],
         )
-        if scope not in _VALID:
+        if scope not in _RESOURCES_OF_SCOPE:
             yield invalid(f"{field}.scopeName", scope, "unsupported scope")
-        for _ in _not_of(spec, scope):
-            yield invalid(field, _internal(requirements), "unsupported scope applied to resource")
+        for _ in _resources_outside_scope(spec, scope):
+            yield invalid(field, _internal_selector(requirements), "unsupported scope applied to resource")
         if scope in _WITHOUT_VALUES and operator != scopes.EXISTS:
             yield invalid(
                 f"{field}.operator",
@@ -100,24 +100,24 @@ def _wrong_selector(spec: Object, field: str) -> Iterator[FieldError]:
                 yield invalid(f"{field}.values", values, text)
         else:
             yield invalid(f"{field}.operator", operator, "not a valid selector operator")
-    yield from _contrary([requirement.get("scopeName") or "" for requirement in requirements], spec, field)
+    yield from _conflicting_scopes([requirement.get("scopeName") or "" for requirement in requirements], spec, field)
 
 
-def _not_of(spec: Object, scope: str) -> Iterator[str]:
+def _resources_outside_scope(spec: Object, scope: str) -> Iterator[str]:
     """Yield the resources in spec.hard that a quota with this scope cannot limit."""
-    if scope in _VALID:
+    if scope in _RESOURCES_OF_SCOPE:
         for name in spec.get("hard") or {}:
-            if is_of_quotas(name) and name not in _VALID[scope]:
+            if is_of_quotas(name) and name not in _RESOURCES_OF_SCOPE[scope]:
                 yield name
 
 
-def _contrary(given: Iterable[str], spec: Object, field: str) -> Iterator[FieldError]:
-    for pair in _CONTRARY:
+def _conflicting_scopes(given: Iterable[str], spec: Object, field: str) -> Iterator[FieldError]:
+    for pair in _CONFLICTING:
         if pair.issubset(given):
             yield invalid(field, spec.get("scopes"), "conflicting scopes")
 
 
-def _internal(requirements: Iterable[Object]) -> Object:
+def _internal_selector(requirements: Iterable[Object]) -> Object:
     """Return scope selector requirements as upstream's error texts show them, with Go field names."""
     names = {"ScopeName": "scopeName", "Operator": "operator", "Values": "values"}
     return {

@@ -18,9 +18,9 @@ from kcm.runtime.apiserver.kinds.metrics.shared.objects import (
     GROUP,
     USAGE,
     VERSION,
-    head_of,
+    formatted_usage,
+    metrics_object,
     schema_of,
-    written,
 )
 from kcm.runtime.apiserver.kinds.pod_spec.usage import (
     ANNOTATIONS,
@@ -36,7 +36,7 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.derived import Derived, Reading
 from kcm.runtime.apiserver.registry.printers import Printer
 
-OF_ITS_OWN = {
+SYSTEM_USAGE = {
     CPU: Decimal("0.1"),
     MEMORY: Decimal(256 * 1024 * 1024),
 }  # usage of the kubelet and other system processes
@@ -45,19 +45,22 @@ OF_ITS_OWN = {
 def measured(nodes: Iterable[Object], reading: Reading) -> Iterator[Object]:
     """Yield the NodeMetrics of all nodes that have existed for at least two samples."""
     at, used = last_sample(reading.now), dict[str, Amounts]()
-    known = [node for node in nodes if is_measured(node) and at - _began(node) >= RESOLUTION]
-    if known:
-        used = _by_node(reading)
-    for node in known:
-        total = _sum(OF_ITS_OWN, used.get(name_of(node), {}))
-        yield {**head_of(node, "NodeMetrics", now=reading.now, at=at, window=RESOLUTION), "usage": written(total)}
+    measured_nodes = [node for node in nodes if is_measured(node) and at - _creation_time(node) >= RESOLUTION]
+    if measured_nodes:
+        used = _usage_by_node(reading)
+    for node in measured_nodes:
+        total = _sum(SYSTEM_USAGE, used.get(name_of(node), {}))
+        yield {
+            **metrics_object(node, "NodeMetrics", now=reading.now, at=at, window=RESOLUTION),
+            "usage": formatted_usage(total),
+        }
 
 
-def _began(node: Object) -> float:
+def _creation_time(node: Object) -> float:
     return parse_time(node["metadata"]["creationTimestamp"])
 
 
-def _by_node(reading: Reading) -> dict[str, Amounts]:
+def _usage_by_node(reading: Reading) -> dict[str, Amounts]:
     used: defaultdict[str, Amounts] = defaultdict(dict)
     for pod in reading.objects("pods"):
         node = pod["spec"].get("nodeName")

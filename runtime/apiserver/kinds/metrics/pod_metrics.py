@@ -18,9 +18,9 @@ from kcm.runtime.apiserver.kinds.metrics.shared.objects import (
     GROUP,
     USAGE,
     VERSION,
-    head_of,
+    formatted_usage,
+    metrics_object,
     schema_of,
-    written,
 )
 from kcm.runtime.apiserver.kinds.pod_spec.usage import ANNOTATIONS, is_measured, sample_of, usage_problems
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
@@ -30,7 +30,7 @@ from kcm.runtime.apiserver.registry.printers import Printer
 
 def measured(pods: Iterable[Object], reading: Reading) -> Iterator[Object]:
     @cache
-    def speaks(node: Key) -> bool:
+    def has_metrics(node: Key) -> bool:
         return is_measured(reading.find("nodes", node))
 
     for pod in pods:
@@ -38,16 +38,18 @@ def measured(pods: Iterable[Object], reading: Reading) -> Iterator[Object]:
             annotations_of(pod), f"pod {namespace_of(pod)}/{name_of(pod)}: metadata.annotations"
         ):
             reading.warn(problem)
-        sample = sample_of(pod, reading.now) if speaks(pod["spec"].get("nodeName") or "") else None
+        sample = sample_of(pod, reading.now) if has_metrics(pod["spec"].get("nodeName") or "") else None
         if sample is not None:
-            head = head_of(pod, "PodMetrics", now=reading.now, at=sample.at, window=sample.window)
-            containers = [{"name": name, "usage": written(used)} for name, used in sample.containers.items()]
-            yield {**head, "containers": containers}
+            metrics = metrics_object(pod, "PodMetrics", now=reading.now, at=sample.at, window=sample.window)
+            containers = [{"name": name, "usage": formatted_usage(used)} for name, used in sample.containers.items()]
+            yield {**metrics, "containers": containers}
 
 
 def cells(metrics: Object, _now: float) -> list[Any]:
     used = [container["usage"] for container in metrics.get("containers") or ()]
-    total = written({name: sum((parse_quantity(usage[name]) for usage in used), Decimal(0)) for name in ANNOTATIONS})
+    total = formatted_usage(
+        {name: sum((parse_quantity(usage[name]) for usage in used), Decimal(0)) for name in ANNOTATIONS}
+    )
     return [name_of(metrics), *total.values(), metrics.get("window") or ""]
 
 

@@ -53,7 +53,7 @@ def wrong_devices(container: Part, spec: Part, field: str) -> Iterator[FieldErro
             names.add(name)
 
 
-def overlap(name: str, path: str, devices: Sequence[Part], field: str) -> Iterator[FieldError]:
+def wrong_mount_of_device(name: str, path: str, devices: Sequence[Part], field: str) -> Iterator[FieldError]:
     """Yield an error if a volume mount has the name or the path of a volume device."""
     if any(device.get("name") == name for device in devices):
         yield invalid(f"{field}.name", name, "must not already exist in volumeDevices")

@@ -14,15 +14,15 @@ CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 _FILE_MODE = 0o644
-_OF_SOURCES: Mapping[str, Mapping[str, Any]] = {
+_SOURCE_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "iscsi": {"iscsiInterface": "default"},
     "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
     "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
     "azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": False, "kind": "Shared"},
 }
 # Sources of projected volumes whose feature gates are off.
-_NOT_PROJECTED = ("clusterTrustBundle", "podCertificate")
-_WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
+_GATED_PROJECTIONS = ("clusterTrustBundle", "podCertificate")
+_SOURCES_WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
 
 
 def default_pod_template(template: Object) -> None:
@@ -37,15 +37,15 @@ def default_pod_spec(spec: Object) -> None:
     for volume in spec.get("volumes") or ():
         _default_volume(volume)
     spec.pop("schedulingGroup", None)  # behind a feature gate that is off
-    _fill(spec, "restartPolicy", "Always")
+    _set_if_empty(spec, "restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
-    _fill(spec, "dnsPolicy", "ClusterFirst")
+    _set_if_empty(spec, "dnsPolicy", "ClusterFirst")
     # serviceAccount is the deprecated name of serviceAccountName; both are always set.
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
     spec.setdefault("securityContext", {})
-    _fill(spec, "schedulerName", "default-scheduler")
+    _set_if_empty(spec, "schedulerName", "default-scheduler")
 
 
 def pull_policy(image: str) -> str:
@@ -62,30 +62,30 @@ def _containers(spec: Object) -> Iterator[Object]:
         yield from spec.get(part) or ()
 
 
-def _fill(obj: Object, field: str, value: Any) -> None:
+def _set_if_empty(obj: Object, field: str, value: Any) -> None:
     if not obj.get(field):
         obj[field] = value
 
 
 def _default_container(container: Object) -> None:
     for port in container.get("ports") or ():
-        _fill(port, "protocol", "TCP")
+        _set_if_empty(port, "protocol", "TCP")
     for variable in container.get("env") or ():
         source = variable.get("valueFrom")
         if source and source.get("fieldRef"):
-            _fill(source["fieldRef"], "apiVersion", "v1")
+            _set_if_empty(source["fieldRef"], "apiVersion", "v1")
         if source and source.get("fileKeyRef"):
             source["fileKeyRef"].setdefault("optional", False)
         if source and source.get("resourceFieldRef"):
-            _fill(source["resourceFieldRef"], "divisor", "0")
+            _set_if_empty(source["resourceFieldRef"], "divisor", "0")
     container.setdefault("resources", {})
     for name in _PROBES:
         if container.get(name) is not None:
             _default_probe(container[name])
     if "lifecycle" in container:
         _default_lifecycle(container)
-    _fill(container, "terminationMessagePath", "/dev/termination-log")
-    _fill(container, "terminationMessagePolicy", "File")
+    _set_if_empty(container, "terminationMessagePath", "/dev/termination-log")
+    _set_if_empty(container, "terminationMessagePolicy", "File")
     if not container.get("imagePullPolicy"):
         container["imagePullPolicy"] = pull_policy(container.get("image") or "")
 
@@ -106,19 +106,19 @@ def _default_probe(probe: Object) -> None:
     if probe.get("grpc"):
         probe["grpc"].setdefault("service", "")
     for field, value in _PROBE.items():
-        _fill(probe, field, value)
+        _set_if_empty(probe, field, value)
 
 
 def _default_http_get(action: Object) -> None:
-    _fill(action, "path", "/")
-    _fill(action, "scheme", "HTTP")
+    _set_if_empty(action, "path", "/")
+    _set_if_empty(action, "scheme", "HTTP")
 
 
 def _default_volume(volume: Object) -> None:
     if not volume.keys() - {"name"}:
         volume["emptyDir"] = {}
         return
-    for kind in _WITH_MODE:
+    for kind in _SOURCES_WITH_MODE:
         if kind in volume:
             volume[kind].setdefault("defaultMode", _FILE_MODE)
     if "hostPath" in volume:
@@ -126,7 +126,7 @@ def _default_volume(volume: Object) -> None:
     for item in (volume.get("downwardAPI") or {}).get("items") or ():
         _default_downward_file(item)
     for source in (volume.get("projected") or {}).get("sources") or ():
-        for name in _NOT_PROJECTED:
+        for name in _GATED_PROJECTIONS:
             source.pop(name, None)
         if source.get("serviceAccountToken"):
             source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
@@ -136,15 +136,15 @@ def _default_volume(volume: Object) -> None:
     if claim is not None:
         claim.setdefault("metadata", {})
         claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
-    for kind in volume.keys() & _OF_SOURCES.keys():
-        for name, value in _OF_SOURCES[kind].items():
-            _fill(volume[kind], name, value)
+    for kind in volume.keys() & _SOURCE_DEFAULTS.keys():
+        for name, value in _SOURCE_DEFAULTS[kind].items():
+            _set_if_empty(volume[kind], name, value)
     if "image" in volume and not volume["image"].get("pullPolicy"):
         volume["image"]["pullPolicy"] = pull_policy(volume["image"].get("reference") or "")
 
 
 def _default_downward_file(item: Object) -> None:
     if item.get("fieldRef"):
-        _fill(item["fieldRef"], "apiVersion", "v1")
+        _set_if_empty(item["fieldRef"], "apiVersion", "v1")
     if item.get("resourceFieldRef"):
-        _fill(item["resourceFieldRef"], "divisor", "0")
+        _set_if_empty(item["resourceFieldRef"], "divisor", "0")

@@ -29,7 +29,7 @@ from kcm.runtime.apiserver.rules.resource_amounts import wrong_container_name, w
 from kcm.runtime.apiserver.schema.inner_forms import inner_form
 
 _PLAIN = ("cpu", "memory")  # the most frequent resources, which need no check of their names
-_OF_PODS = ("cpu", "hugepages-", "memory")
+_POD_LEVEL = ("cpu", "hugepages-", "memory")
 
 Part = Mapping[str, Any]
 
@@ -40,26 +40,26 @@ def default_pod_resources(spec: Object) -> None:
     Limits of huge pages default to the sum over the containers. Requests default to the sum over the containers, or
     else to the pod-level limits.
     """
-    own = spec.get("resources")
-    if not own or not (own.get("limits") or own.get("requests")):
+    pod_resources = spec.get("resources")
+    if not pod_resources or not (pod_resources.get("limits") or pod_resources.get("requests")):
         return
-    limits, requests = dict(own.get("limits") or {}), dict(own.get("requests") or {})
-    for name, amount in _together(pod_limits, spec).items():
+    limits, requests = dict(pod_resources.get("limits") or {}), dict(pod_resources.get("requests") or {})
+    for name, amount in _sum_of_containers(pod_limits, spec).items():
         if is_huge_pages(name) and name not in requests:
             limits.setdefault(name, str(amount))
     if limits:
-        own["limits"] = limits
-        for name, amount in _together(pod_requests, spec).items():
+        pod_resources["limits"] = limits
+        for name, amount in _sum_of_containers(pod_requests, spec).items():
             if name in ("cpu", "memory"):
                 requests.setdefault(name, str(amount))
         for name, limit in limits.items():
             if is_of_pods(name):
                 requests.setdefault(name, limit)
     if requests:
-        own["requests"] = requests
+        pod_resources["requests"] = requests
 
 
-def _together(of: Callable[..., Amounts], spec: Object) -> Amounts:
+def _sum_of_containers(of: Callable[..., Amounts], spec: Object) -> Amounts:
     """Return the limits or requests of a pod without its pod-level resources and overhead.
 
     of: pod_limits or pod_requests, which add up the containers
@@ -96,7 +96,7 @@ def wrong_resources(
                 yield invalid(at, amount, f"{amount} is not positive integer multiple of {name}")
     for name, amount in requests.items():
         if name not in _PLAIN and not _may_be_overcommitted(name) and limits.get(name) != amount:
-            yield _no_overcommit(name, amount, limits.get(name), field)
+            yield _overcommit_error(name, amount, limits.get(name), field)
         elif name in limits and amount != limits[name] and parse_quantity(amount) > parse_quantity(limits[name]):
             detail = f"must be less than or equal to {name} limit of {limits[name]}"
             yield invalid(f"{field}.requests", amount, detail)
@@ -111,7 +111,7 @@ def _may_be_overcommitted(name: str) -> bool:
     return ("/" not in name or name.startswith("kubernetes.io/")) and not is_huge_pages(name)
 
 
-def _no_overcommit(name: str, amount: str, limit: str | None, field: str) -> FieldError:
+def _overcommit_error(name: str, amount: str, limit: str | None, field: str) -> FieldError:
     """Return the error for a resource whose limit must be set and equal its request."""
     if limit is None:
         return required(f"{field}.limits", "Limit must be set for non overcommitable resources")
@@ -163,19 +163,19 @@ def wrong_pod_resources(spec: Part, field: str, claims: Collection[str]) -> Iter
 
     claims: names in spec.resourceClaims of the pod
     """
-    own = spec["resources"]
+    pod_resources = spec["resources"]
     if (spec.get("os") or {}).get("name") == "windows":
         yield forbidden(field, "may not be set for a windows pod")
         return
-    if own.get("claims") is not None:
+    if pod_resources.get("claims") is not None:
         yield forbidden(f"{field}.claims", "claims may not be set for Resources at pod-level")
-    yield from wrong_resources(own, field, claims, _wrong_pod_name)
-    requests, limits = own.get("requests") or {}, own.get("limits") or {}
-    for name, amount in _together(pod_requests, dict(spec)).items():
+    yield from wrong_resources(pod_resources, field, claims, _wrong_pod_name)
+    requests, limits = pod_resources.get("requests") or {}, pod_resources.get("limits") or {}
+    for name, amount in _sum_of_containers(pod_requests, dict(spec)).items():
         if name in requests and amount.value > parse_quantity(requests[name]):
             detail = f"must be greater than or equal to aggregate container requests of {amount}"
             yield invalid(f"{field}.requests[{name}]", requests[name], detail)
-    for name, amount in _together(pod_limits, dict(spec)).items():
+    for name, amount in _sum_of_containers(pod_limits, dict(spec)).items():
         if is_huge_pages(name) and name in limits and amount.value > parse_quantity(limits[name]):
             detail = f"must be greater than or equal to aggregate container limits of {amount}"
             yield invalid(f"{field}.limits[{name}]", limits[name], detail)
@@ -189,7 +189,7 @@ def wrong_pod_resources(spec: Part, field: str, claims: Collection[str]) -> Iter
 def _wrong_pod_name(name: str, field: str) -> list[FieldError]:
     errors = wrong_name(name, field)
     if not errors and not is_of_pods(name):
-        errors.append(not_supported(field, name, _OF_PODS))
+        errors.append(not_supported(field, name, _POD_LEVEL))
     return errors
 
 

@@ -153,10 +153,10 @@ def _label_keys(part: Part, field: str) -> Iterator[FieldError]:
 
 
 def wrong_spread(constraints: Sequence[Part], field: str) -> Iterator[FieldError]:
-    later = Counter((each.get("topologyKey"), each.get("whenUnsatisfiable")) for each in constraints)
-    for i, each in enumerate(constraints):
-        later[each.get("topologyKey"), each.get("whenUnsatisfiable")] -= 1
-        yield from _constraint(each, f"{field}[{i}]", later)
+    later = Counter((constraint.get("topologyKey"), constraint.get("whenUnsatisfiable")) for constraint in constraints)
+    for i, constraint in enumerate(constraints):
+        later[constraint.get("topologyKey"), constraint.get("whenUnsatisfiable")] -= 1
+        yield from _constraint(constraint, f"{field}[{i}]", later)
 
 
 def _constraint(constraint: Part, field: str, later: Counter[tuple[Any, Any]]) -> Iterator[FieldError]:

@@ -22,7 +22,7 @@ _LONGEST_PROFILE, _LONGEST_SYSCTL = 4095, 253
 _SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL = f"({_SEGMENT}[\\./])*{_SEGMENT}"
 # Field by which a pod shares a namespace of the node → prefixes of sysctls that are then forbidden.
-_OF_THE_NODE = (
+_HOST_SYSCTLS = (
     ("hostNetwork", ("net.",)),
     ("hostIPC", ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")),
 )
@@ -143,7 +143,7 @@ def _sysctls(sysctls: Any, field: str, spec: Part) -> Iterator[FieldError]:
         elif name in seen:
             yield FieldError("FieldValueDuplicate", at, name)
         seen.add(name)
-        for host, prefixes in _OF_THE_NODE:
+        for host, prefixes in _HOST_SYSCTLS:
             if spec.get(host) and name.startswith(prefixes):
                 yield invalid(at, name, f"may not be specified when '{host}' is true")
 

@@ -14,8 +14,8 @@ import orjson
 from kcm.protocols.objects import Object
 
 MOST_KEPT, LONGEST_KEPT = 512, 8192  # number of specs; bytes of one encoded spec
-_DRAWN = re.compile(rb'"kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}"')
-_ANY = b"\x00"  # no encoding contains this byte, so it cannot collide with a name
+_TOKEN_VOLUME = re.compile(rb'"kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}"')
+_PLACEHOLDER = b"\x00"  # no encoding contains this byte, so it cannot collide with a name
 
 
 class UnremarkableSpecs:
@@ -38,5 +38,5 @@ class UnremarkableSpecs:
 def key_of(spec: Object) -> bytes:
     """Return the cache key of a spec. Specs with equal keys have the same check results."""
     encoded = orjson.dumps(spec)
-    drawn = _DRAWN.search(encoded)
-    return encoded if drawn is None else encoded.replace(drawn[0], _ANY)
+    token_volume = _TOKEN_VOLUME.search(encoded)
+    return encoded if token_volume is None else encoded.replace(token_volume[0], _PLACEHOLDER)

@@ -69,22 +69,22 @@ def sample_of(pod: Object, now: float) -> Sample | None:
     if status.get("phase") != "Running":
         return None
     at = last_sample(now)
-    began = {
+    started = {
         status_["name"]: parse_time(status_["state"]["running"]["startedAt"])
         for status_ in (*items(status, "initContainerStatuses"), *items(status, "containerStatuses"))
         if part(status_, "state", "running").get("startedAt")
     }
-    if not began or at - max(began.values()) < FRESH:
+    if not started or at - max(started.values()) < FRESH:
         return None
-    start = parse_time(status["startTime"]) if status.get("startTime") else min(began.values())
+    start = parse_time(status["startTime"]) if status.get("startTime") else min(started.values())
     used = {}
     for name, container, is_main in _containers(spec):
-        if name in began:
-            amounts = _used(pod, container, is_main=is_main, seconds=at - start)
+        if name in started:
+            amounts = _container_usage(pod, container, is_main=is_main, seconds=at - start)
             if amounts is None:
                 return None
             used[name] = amounts
-    return Sample(at, int(min(RESOLUTION, at - max(began.values()))), used)
+    return Sample(at, int(min(RESOLUTION, at - max(started.values()))), used)
 
 
 def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], bool]]:
@@ -93,8 +93,8 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
             yield container["name"], container, field == "containers"
 
 
-def _used(pod: Object, container: Mapping[str, Any], *, is_main: bool, seconds: float) -> Amounts | None:
-    """Return the usage of a container; None if an annotation says "none".
+def _container_usage(pod: Object, container: Mapping[str, Any], *, is_main: bool, seconds: float) -> Amounts | None:
+    """Return the usage of a container; None if an annotation is "none".
 
     is_main: whether annotations for all containers apply, which init containers ignore
     seconds: time since the start of the pod
@@ -111,7 +111,7 @@ def _used(pod: Object, container: Mapping[str, Any], *, is_main: bool, seconds: 
             amount = _default(requests, name)
         if amount is None:
             return None
-        amounts[name] = _in_pages(amount) if name == MEMORY and amount % 1 else amount
+        amounts[name] = _round_up_to_page(amount) if name == MEMORY and amount % 1 else amount
     return amounts
 
 
@@ -122,10 +122,10 @@ def _default(requests: Mapping[str, Any], name: str) -> Decimal:
 @lru_cache(maxsize=256)
 def _share(name: str, request: str) -> Decimal:
     amount = parse_quantity(request) * SHARE
-    return amount if name == CPU else _in_pages(amount)
+    return amount if name == CPU else _round_up_to_page(amount)
 
 
-def _in_pages(amount: Decimal) -> Decimal:
+def _round_up_to_page(amount: Decimal) -> Decimal:
     return Decimal(-(-whole_value(amount) // PAGE) * PAGE)
 
 

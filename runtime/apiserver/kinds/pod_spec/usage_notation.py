@@ -60,19 +60,19 @@ def _steps(arguments: Sequence[str]) -> Usage:
 
 
 def _ramp(arguments: Sequence[str]) -> Usage:
-    first, last, over = _three("ramp", arguments, "from, to, how long")
-    return lambda seconds: _between(first, last, min(max(seconds / over, 0.0), 1.0))
+    first, last, over = _curve_arguments("ramp", arguments, "from, to, how long")
+    return lambda seconds: _interpolate(first, last, min(max(seconds / over, 0.0), 1.0))
 
 
 def _sine(arguments: Sequence[str]) -> Usage:
-    low, high, period = _three("sine", arguments, "lowest, highest, period")
-    return lambda seconds: _between(low, high, (1 - math.cos(2 * math.pi * (seconds % period) / period)) / 2)
+    low, high, period = _curve_arguments("sine", arguments, "lowest, highest, period")
+    return lambda seconds: _interpolate(low, high, (1 - math.cos(2 * math.pi * (seconds % period) / period)) / 2)
 
 
 _FUNCTIONS: Mapping[str, Callable[[Sequence[str]], Usage]] = {"steps": _steps, "ramp": _ramp, "sine": _sine}
 
 
-def _three(name: str, arguments: Sequence[str], what: str) -> tuple[Decimal, Decimal, float]:
+def _curve_arguments(name: str, arguments: Sequence[str], what: str) -> tuple[Decimal, Decimal, float]:
     if len(arguments) != 3:
         raise ValueError(f"{name} takes three arguments ({what}), not {len(arguments)}")
     over = _seconds(arguments[2])
@@ -81,7 +81,7 @@ def _three(name: str, arguments: Sequence[str], what: str) -> tuple[Decimal, Dec
     return _amount(arguments[0]), _amount(arguments[1]), over
 
 
-def _between(lower: Decimal, upper: Decimal, share: float) -> Decimal:
+def _interpolate(lower: Decimal, upper: Decimal, share: float) -> Decimal:
     return (lower + (upper - lower) * Decimal(f"{share:.9f}")).quantize(_THOUSANDTHS)
 
 

@@ -22,7 +22,7 @@ from kcm.runtime.apiserver.errors.field_errors import (
     required,
 )
 from kcm.runtime.apiserver.kinds.pod_spec.annotations import wrong_annotations
-from kcm.runtime.apiserver.kinds.pod_spec.containers import overlap, wrong_devices, wrong_restarts
+from kcm.runtime.apiserver.kinds.pod_spec.containers import wrong_devices, wrong_mount_of_device, wrong_restarts
 from kcm.runtime.apiserver.kinds.pod_spec.environment import wrong_sources, wrong_variables
 from kcm.runtime.apiserver.kinds.pod_spec.handlers import port_name_problems, wrong_hooks, wrong_probes
 from kcm.runtime.apiserver.kinds.pod_spec.network import wrong_aliases, wrong_hostname, wrong_resolver
@@ -66,12 +66,12 @@ _NOT_EPHEMERAL = (
     *("ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules"),
     *("livenessProbe", "readinessProbe", "startupProbe", "lifecycle"),
 )
-_OF_RUNNING = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_MAIN_CONTAINER_FIELDS = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
-_DEMANDS = ("resourceClaims", "resources", "overhead")
+_RESOURCE_FIELDS = ("resourceClaims", "resources", "overhead")
 _PLAIN_MOUNT = {"name", "mountPath", "readOnly"}
 _NO_EPHEMERAL = "cannot be set for an Ephemeral Container"
-_faultless = UnremarkableSpecs()
+_valid_specs = UnremarkableSpecs()
 
 
 def validate_pod_template(template: Object, field: str) -> list[FieldError]:
@@ -91,22 +91,22 @@ def validate_pod_template(template: Object, field: str) -> list[FieldError]:
 def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
     """Validate a pod spec whose defaults are set. Specs without errors are cached."""
     key = key_of(spec)
-    if key in _faultless:
+    if key in _valid_specs:
         return []
     errors = _wrong_spec(spec, field)
     if not errors:
-        _faultless.add(key)
+        _valid_specs.add(key)
     return errors
 
 
 def _wrong_spec(spec: Object, field: str) -> list[FieldError]:
     errors: list[FieldError] = []
     volumes = _validate_volumes(spec.get("volumes") or [], f"{field}.volumes", errors)
-    secured = _validate_containers(spec, volumes, field, errors)
-    if not spec.keys().isdisjoint(_DEMANDS):
-        errors += _wrong_demands(spec, field)
+    has_security_context = _validate_containers(spec, volumes, field, errors)
+    if not spec.keys().isdisjoint(_RESOURCE_FIELDS):
+        errors += _wrong_claims_and_resources(spec, field)
     containers = spec.get("containers") or []
-    errors += _taken_host_ports(containers, f"{field}.containers")
+    errors += _duplicate_host_ports(containers, f"{field}.containers")
     if spec.get("hostNetwork"):
         errors += _wrong_host_ports(containers, f"{field}.containers")
     _one_of(spec, "restartPolicy", _RESTART_POLICIES, field, errors)
@@ -129,7 +129,7 @@ def _wrong_spec(spec: Object, field: str) -> list[FieldError]:
         errors += _wrong_os(spec, field)
     if "hostnameOverride" in spec:
         errors += wrong_hostname(spec, f"{field}.hostnameOverride")
-    if secured or "windowsOptions" in spec["securityContext"]:
+    if has_security_context or "windowsOptions" in spec["securityContext"]:
         errors += wrong_host_processes(spec, field)
     return errors
 
@@ -144,11 +144,11 @@ def _validate_containers(spec: Object, volumes: set[str], field: str, errors: li
     if not containers:
         errors.append(required(f"{field}.containers"))
     names: set[str] = set()
-    secured = False
+    has_security_context = False
     for part, listed in (("containers", containers), ("initContainers", init)):
         for i, container in enumerate(listed):
             at = f"{field}.{part}[{i}]"
-            secured = secured or "securityContext" in container
+            has_security_context = has_security_context or "securityContext" in container
             _validate_container(container, spec, volumes, names, at, errors)
             image = container.get("image") or ""
             if image != image.strip():
@@ -160,10 +160,10 @@ def _validate_containers(spec: Object, volumes: set[str], field: str, errors: li
                 errors += wrong_probes(container, at, grace=grace)
             else:
                 detail = "may not be set for init containers without restartPolicy=Always"
-                errors += [forbidden(f"{at}.{name}", detail) for name in _OF_RUNNING if name in container]
+                errors += [forbidden(f"{at}.{name}", detail) for name in _MAIN_CONTAINER_FIELDS if name in container]
     if spec.get("ephemeralContainers"):
         _validate_ephemeral_containers(spec, volumes, names, field, errors)
-    return secured
+    return has_security_context
 
 
 def _wrong_names(spec: Object, field: str) -> Iterator[FieldError]:
@@ -184,7 +184,7 @@ def _wrong_os(spec: Object, field: str) -> Iterator[FieldError]:
     yield from wrong_on_windows(spec, field) if name == "windows" else wrong_on_linux(spec, field)
 
 
-def _wrong_demands(spec: Object, field: str) -> Iterator[FieldError]:
+def _wrong_claims_and_resources(spec: Object, field: str) -> Iterator[FieldError]:
     """Validate resourceClaims, resources and overhead of the pod."""
     claims = spec.get("resourceClaims") or ()
     yield from wrong_resource_claims(claims, f"{field}.resourceClaims")
@@ -209,7 +209,7 @@ def _wrong_scheduling(spec: Object, field: str) -> Iterator[FieldError]:
         yield from wrong_spread(spec["topologySpreadConstraints"], f"{field}.topologySpreadConstraints")
 
 
-def _taken_host_ports(containers: list[Object], field: str) -> Iterator[FieldError]:
+def _duplicate_host_ports(containers: list[Object], field: str) -> Iterator[FieldError]:
     taken: set[str] = set()
     for i, container in enumerate(containers):
         for j, port in enumerate(container.get("ports") or ()):
@@ -315,8 +315,8 @@ def _validate_ephemeral_containers(
         _validate_container(container, spec, volumes, names, at, errors)
         if (target := container.get("targetContainerName")) and target not in others:
             errors.append(not_found(f"{at}.targetContainerName", target))
-        refused = (name for name in _NOT_EPHEMERAL if container.get(name))
-        errors += [forbidden(f"{at}.{name}", _NO_EPHEMERAL) for name in refused]
+        forbidden_fields = (name for name in _NOT_EPHEMERAL if container.get(name))
+        errors += [forbidden(f"{at}.{name}", _NO_EPHEMERAL) for name in forbidden_fields]
         for j, mount in enumerate(container.get("volumeMounts") or ()):
             paths = (name for name in ("subPath", "subPathExpr") if mount.get(name))
             errors += [forbidden(f"{at}.volumeMounts[{j}].{name}", _NO_EPHEMERAL) for name in paths]
@@ -356,7 +356,7 @@ def _validate_mounts(container: Object, volumes: set[str], field: str, errors: l
             errors.append(invalid(f"{field}[{i}].mountPath", path, "must be unique"))
         paths.add(path)
         if devices:
-            errors += overlap(name, path, devices, f"{field}[{i}]")
+            errors += wrong_mount_of_device(name, path, devices, f"{field}[{i}]")
         if mount.keys() - _PLAIN_MOUNT:
             errors += _wrong_mount(mount, container, field, f"{field}[{i}]")
 

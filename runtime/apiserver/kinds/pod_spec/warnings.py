@@ -47,12 +47,12 @@ _SHOWN = {"storageos": "storageOS"}
 _SECCOMP = 'non-functional in v1.27+; use the "seccompProfile" field instead'
 _SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
 _SECCOMP_CONTAINER = "container.seccomp.security.alpha.kubernetes.io/"
-_OF_BYTES = ("memory", "ephemeral-storage")
+_BYTE_RESOURCES = ("memory", "ephemeral-storage")
 _NO_SELECTOR = "labelSelector: a null labelSelector results in matching no pod"
 # Pods without any of these fields skip the checks for them, as pods are written often.
 _CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
-_PLACES = ("nodeSelector", "affinity", "topologySpreadConstraints")
-_LISTS = ("hostAliases", "imagePullSecrets", "overhead", "dnsConfig")
+_SCHEDULING_FIELDS = ("nodeSelector", "affinity", "topologySpreadConstraints")
+_LIST_FIELDS = ("hostAliases", "imagePullSecrets", "overhead", "dnsConfig")
 
 Part = Mapping[str, Any]
 _unremarkable = UnremarkableSpecs()
@@ -82,37 +82,37 @@ def _warnings_once(obj: Object, at: str) -> Iterable[str]:
 def _warnings(obj: Object, at: str) -> Iterator[str]:
     """Yield the warnings about a pod or template. at: prefix of field paths; "" for a pod."""
     spec, annotations = obj["spec"], obj.get("metadata", {}).get("annotations") or {}
-    if not spec.keys().isdisjoint(_PLACES):
-        yield from _of_places(spec, f"{at}spec")
+    if not spec.keys().isdisjoint(_SCHEDULING_FIELDS):
+        yield from _scheduling_warnings(spec, f"{at}spec")
     if annotations:
         yield from (
             f"{at}metadata.annotations[{key}]: {text}" for key, text in _ANNOTATIONS.items() if key in annotations
         )
         yield from usage_problems(annotations, f"{at}metadata.annotations")
     if spec.get("volumes"):
-        yield from _of_volumes(spec["volumes"], f"{at}spec.volumes")
-    if not spec.keys().isdisjoint(_LISTS):
-        yield from _of_lists(spec, f"{at}spec")
+        yield from _volume_warnings(spec["volumes"], f"{at}spec.volumes")
+    if not spec.keys().isdisjoint(_LIST_FIELDS):
+        yield from _list_warnings(spec, f"{at}spec")
     if _SECCOMP_POD in annotations and not (spec.get("securityContext") or {}).get("seccompProfile"):
         yield f"{at}metadata.annotations[{_SECCOMP_POD}]: {_SECCOMP}"
-    yield from _of_containers(spec, annotations, at)
+    yield from _container_warnings(spec, annotations, at)
     if (spec.get("terminationGracePeriodSeconds") or 0) < 0:
         detail = "must be >= 0; negative values are invalid and will be treated as 1"
         yield f"{at}spec.terminationGracePeriodSeconds: {detail}"
     if "affinity" in spec:
-        yield from _of_pod_terms(spec["affinity"], f"{at}spec.affinity")
+        yield from _pod_term_warnings(spec["affinity"], f"{at}spec.affinity")
     if not spec.keys().isdisjoint(("dnsConfig", "hostAliases")):
-        yield from _of_addresses(spec, f"{at}spec")
+        yield from _address_warnings(spec, f"{at}spec")
 
 
-def _of_addresses(spec: Part, field: str) -> Iterator[str]:
+def _address_warnings(spec: Part, field: str) -> Iterator[str]:
     for i, server in enumerate((spec.get("dnsConfig") or {}).get("nameservers") or ()):
         yield from of_address(server, f"{field}.dnsConfig.nameservers[{i}]")
     for i, alias in enumerate(spec.get("hostAliases") or ()):
         yield from of_address(alias.get("ip") or "", f"{field}.hostAliases[{i}].ip")
 
 
-def _of_places(spec: Part, field: str) -> Iterator[str]:
+def _scheduling_warnings(spec: Part, field: str) -> Iterator[str]:
     for key in spec.get("nodeSelector") or ():
         if key in NODE_LABELS:
             yield f"{field}.nodeSelector[{key}]: {NODE_LABELS[key]}"
@@ -130,7 +130,7 @@ def _of_places(spec: Part, field: str) -> Iterator[str]:
             yield f"{at}.{_NO_SELECTOR}"
 
 
-def _of_pod_terms(affinity: Part, field: str) -> Iterator[str]:
+def _pod_term_warnings(affinity: Part, field: str) -> Iterator[str]:
     for part in ("podAffinity", "podAntiAffinity"):
         found = affinity.get(part) or {}
         for i, term in enumerate(found.get(REQUIRED) or ()):
@@ -141,7 +141,7 @@ def _of_pod_terms(affinity: Part, field: str) -> Iterator[str]:
                 yield f"{field}.{part}.{PREFERRED}[{i}].podAffinityTerm.{_NO_SELECTOR}"
 
 
-def _of_lists(spec: Part, field: str) -> Iterator[str]:
+def _list_warnings(spec: Part, field: str) -> Iterator[str]:
     for name, key in (("hostAliases", "ip"), ("imagePullSecrets", "name")):
         seen: set[str] = set()
         for i, item in enumerate(spec.get(name) or ()):
@@ -152,7 +152,7 @@ def _of_lists(spec: Part, field: str) -> Iterator[str]:
     for i, secret in enumerate(spec.get("imagePullSecrets") or ()):
         if not secret.get("name"):
             yield f'{field}.imagePullSecrets[{i}].name: invalid empty name ""'
-    yield from of_bytes(spec.get("overhead"), _OF_BYTES, f"{field}.overhead")
+    yield from of_bytes(spec.get("overhead"), _BYTE_RESOURCES, f"{field}.overhead")
 
 
 class _Port(NamedTuple):
@@ -160,45 +160,45 @@ class _Port(NamedTuple):
     host: tuple[str, int]
 
 
-def _of_containers(spec: Part, annotations: Part, at: str) -> Iterator[str]:
+def _container_warnings(spec: Part, annotations: Part, at: str) -> Iterator[str]:
     """Yield the warnings about containers. Those about ports come last, as ports of all containers are compared."""
     ports: dict[tuple[int, str], list[_Port]] = {}
     names: dict[str, str] = {}
-    of_ports: list[str] = []
-    of_names: list[str] = []
-    of_pod = (spec.get("securityContext") or {}).get("appArmorProfile")
+    port_warnings: list[str] = []
+    name_warnings: list[str] = []
+    pod_profile = (spec.get("securityContext") or {}).get("appArmorProfile")
     for part in _CONTAINER_LISTS:
         if part not in spec:
             continue
         for i, container in enumerate(spec[part] or ()):
             if annotations:
-                yield from _of_profiles(container, annotations, of_pod, at)
+                yield from _profile_warnings(container, annotations, pod_profile, at)
             if container["resources"]:
                 for kind in ("limits", "requests"):
                     amounts = container["resources"].get(kind)
-                    if amounts and any(amounts.get(name, "")[-1:] in FRACTIONS for name in _OF_BYTES):
-                        yield from of_bytes(amounts, _OF_BYTES, f"{at}spec.{part}[{i}].resources.{kind}")
+                    if amounts and any(amounts.get(name, "")[-1:] in FRACTIONS for name in _BYTE_RESOURCES):
+                        yield from of_bytes(amounts, _BYTE_RESOURCES, f"{at}spec.{part}[{i}].resources.{kind}")
             if "env" in container and len(container["env"]) > 1:
-                yield from _of_variables(container["env"], f"{at}spec.{part}[{i}].env")
+                yield from _variable_warnings(container["env"], f"{at}spec.{part}[{i}].env")
             if "ports" in container:
                 for j, port in enumerate(container["ports"]):
                     field = f"{at}spec.{part}[{i}].ports[{j}]"
-                    of_ports += _of_port(port, field, ports)
-                    of_names += _of_port_name(port.get("name"), field, names)
-    yield from of_ports
-    yield from of_names
+                    port_warnings += _port_warnings(port, field, ports)
+                    name_warnings += _port_name_warnings(port.get("name"), field, names)
+    yield from port_warnings
+    yield from name_warnings
 
 
-def _of_profiles(container: Part, annotations: Part, of_pod: Part | None, at: str) -> Iterator[str]:
+def _profile_warnings(container: Part, annotations: Part, pod_profile: Part | None, at: str) -> Iterator[str]:
     name, context = container.get("name") or "", container.get("securityContext") or {}
     if f"{_SECCOMP_CONTAINER}{name}" in annotations and not context.get("seccompProfile"):
         yield f"{at}metadata.annotations[{_SECCOMP_CONTAINER}{name}]: {_SECCOMP}"
     key = f"{APPARMOR}{name}"
-    if at and key in annotations and not context.get("appArmorProfile") and not of_pod:
+    if at and key in annotations and not context.get("appArmorProfile") and not pod_profile:
         yield f'{at}metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
 
 
-def _of_variables(variables: Iterable[Part], field: str) -> Iterator[str]:
+def _variable_warnings(variables: Iterable[Part], field: str) -> Iterator[str]:
     seen: set[str] = set()
     for i, variable in enumerate(variables):
         name, value = variable.get("name") or "", variable.get("value") or ""
@@ -209,7 +209,7 @@ def _of_variables(variables: Iterable[Part], field: str) -> Iterator[str]:
         seen.add(name)
 
 
-def _of_port(port: Part, field: str, known: dict[tuple[int, str], list[_Port]]) -> Iterator[str]:
+def _port_warnings(port: Part, field: str, known: dict[tuple[int, str], list[_Port]]) -> Iterator[str]:
     """Yield warnings about ports that conflict with this one.
 
     known: ports seen so far, by (containerPort, protocol); receives this port
@@ -226,7 +226,7 @@ def _of_port(port: Part, field: str, known: dict[tuple[int, str], list[_Port]]) 
     others.append(_Port(field, host))
 
 
-def _of_port_name(name: str | None, field: str, known: dict[str, str]) -> Iterator[str]:
+def _port_name_warnings(name: str | None, field: str, known: dict[str, str]) -> Iterator[str]:
     if name and name in known:
         yield (
             f"{field}: duplicate port name {quoted(name)} with {known[name]}, services and probes that select ports by "
@@ -236,7 +236,7 @@ def _of_port_name(name: str | None, field: str, known: dict[str, str]) -> Iterat
         known[name] = field
 
 
-def _of_volumes(volumes: Iterable[Part], field: str) -> Iterator[str]:
+def _volume_warnings(volumes: Iterable[Part], field: str) -> Iterator[str]:
     paths: list[str] = []
     for i, volume in enumerate(volumes):
         for name, text in _VOLUMES.items():
@@ -245,7 +245,7 @@ def _of_volumes(volumes: Iterable[Part], field: str) -> Iterator[str]:
         claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
         if claim is not None:
             yield from of_claim_spec(claim.get("spec") or {}, f"{field}[{i}].ephemeral.volumeClaimTemplate.spec")
-        paths += _of_paths(volume)
+        paths += _path_warnings(volume)
     yield from paths
 
 
@@ -257,12 +257,12 @@ class _Path(NamedTuple):
         return f"{quoted(self.path)} ({self.source})" if self.source else quoted(self.path)
 
 
-def _of_paths(volume: Part) -> Iterator[str]:
+def _path_warnings(volume: Part) -> Iterator[str]:
     """Yield warnings about files of one volume whose paths overlap."""
     name = quoted(volume.get("name") or "")
-    for kind, called, key in (("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName")):
+    for kind, source_name, key in (("configMap", "ConfigMap", "name"), ("secret", "Secret", "secretName")):
         if (source := volume.get(kind)) is not None:
-            yield from _overlaps(name, f"{called} {quoted(source.get(key) or '')}", [_items(source, "")])
+            yield from _overlaps(name, f"{source_name} {quoted(source.get(key) or '')}", [_items(source, "")])
     if volume.get("downwardAPI") is not None:
         yield from _overlaps(name, "DownwardAPI", [_items(volume["downwardAPI"], "")])
     if volume.get("projected") is not None:
@@ -274,14 +274,14 @@ def _of_paths(volume: Part) -> Iterator[str]:
         yield from _overlaps(name, "Projected", groups)
 
 
-def _items(source: Part, called: str) -> list[_Path]:
-    return [_Path((item.get("path") or "").rstrip("/"), called) for item in source.get("items") or ()]
+def _items(source: Part, source_name: str) -> list[_Path]:
+    return [_Path((item.get("path") or "").rstrip("/"), source_name) for item in source.get("items") or ()]
 
 
 def _projected(source: Part) -> list[_Path]:
-    for kind, called in (("configMap", "ConfigMap"), ("secret", "Secret")):
+    for kind, source_name in (("configMap", "ConfigMap"), ("secret", "Secret")):
         if (part := source.get(kind)) is not None and part.get("items") is not None:
-            return _items(part, f"{called} {quoted(part.get('name') or '')}")
+            return _items(part, f"{source_name} {quoted(part.get('name') or '')}")
     if (part := source.get("downwardAPI")) is not None and part.get("items") is not None:
         return _items(part, "DownwardAPI")
     if (part := source.get("serviceAccountToken")) is not None:

@@ -33,7 +33,7 @@ from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 
 Part = Mapping[str, Any]
 
-_MOST_DEVICES, _MOST_ADVANCED, _MOST_FACTS, _MOST_TAINTS = 128, 64, 32, 16
+_MOST_DEVICES, _MOST_ADVANCED, _MOST_ATTRIBUTES, _MOST_TAINTS = 128, 64, 32, 16
 _LONGEST_TEXT = 64
 _EFFECTS = ("NoExecute", "NoSchedule", "None")
 _PLACES = ("nodeName", "nodeSelector", "allNodes")
@@ -96,7 +96,7 @@ def _wrong_spec(spec: Part, field: str) -> Iterator[FieldError]:
     seen: set[str] = set()
     for i, device in enumerate(devices[:most]):
         name = device.get("name") or ""
-        yield from _wrong_device(device, f"{at}[{i}]", each=bool(spec.get("perDeviceNodeSelection")))
+        yield from _wrong_device(device, f"{at}[{i}]", per_device_nodes=bool(spec.get("perDeviceNodeSelection")))
         if name in seen:
             yield duplicate(f"{at}[{i}]", name)
         seen.add(name)
@@ -144,15 +144,18 @@ def _wrong_nodes(spec: Part, field: str) -> Iterator[FieldError]:
         yield invalid(field, f"{{{', '.join(selectors)}}}", f"{one_of}, but multiple fields are set")
 
 
-def _wrong_device(device: Part, field: str, *, each: bool) -> Iterator[FieldError]:
-    """Validate a device. each: whether each device selects its own nodes (spec.perDeviceNodeSelection)."""
+def _wrong_device(device: Part, field: str, *, per_device_nodes: bool) -> Iterator[FieldError]:
+    """Validate a device.
+
+    per_device_nodes: whether each device selects its own nodes (spec.perDeviceNodeSelection)
+    """
     name, attributes, capacity = device.get("name") or "", device.get("attributes") or {}, device.get("capacity") or {}
     yield from (invalid(f"{field}.name", name, text) for text in dns_label(name))
-    if len(attributes) + len(capacity) > _MOST_FACTS:
-        detail = f"the total number of attributes and capacities must not exceed {_MOST_FACTS}"
+    if len(attributes) + len(capacity) > _MOST_ATTRIBUTES:
+        detail = f"the total number of attributes and capacities must not exceed {_MOST_ATTRIBUTES}"
         yield invalid(field, len(attributes) + len(capacity), detail)
-    for part_, facts in (("attributes", attributes), ("capacity", capacity)):
-        for key in facts:
+    for part_, entries in (("attributes", attributes), ("capacity", capacity)):
+        for key in entries:
             yield from _wrong_key(key, f"{field}.{part_}")
     for key, value in attributes.items():
         yield from _wrong_attribute(value, f"{field}.attributes[{key}]")
@@ -162,13 +165,13 @@ def _wrong_device(device: Part, field: str, *, each: bool) -> Iterator[FieldErro
     for i, taint in enumerate(taints):
         yield from _wrong_taint(taint, f"{field}.taints[{i}]")
     places = [f"`{name}`" for name in _PLACES if device.get(name)]
-    if not each and any(device.get(name) is not None for name in _PLACES):
+    if not per_device_nodes and any(device.get(name) is not None for name in _PLACES):
         detail = (
             "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true "
             "in the ResourceSlice spec"
         )
         yield invalid(field, None, detail)
-    elif each and len(places) != 1:
+    elif per_device_nodes and len(places) != 1:
         detail = (
             "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set "
             "to true in the ResourceSlice spec"

@@ -75,7 +75,9 @@ class OpenApi:
                 "components": {"schemas": schemas_of(definitions, self._types, self._descriptions)},
             }
             served = self._group_versions()
-            self._documents = {each: made for each, made in self._documents.items() if each in served}
+            self._documents = {
+                kept_path: kept_document for kept_path, kept_document in self._documents.items() if kept_path in served
+            }
             kept = self._documents[path] = (version, orjson.dumps(document))
         return kept
 

@@ -21,16 +21,16 @@ _ALL = (_JSON, _YAML, _PROTOBUF)
 _STREAMS = (f"{_JSON};stream=watch", f"{_PROTOBUF};stream=watch")
 _TEXTS = {200: "OK", 201: "Created", 202: "Accepted"}
 
-_WRITING = ("dryRun", "fieldManager", "fieldValidation")
-_LISTING = (
+_WRITE_OPTIONS = ("dryRun", "fieldManager", "fieldValidation")
+_LIST_OPTIONS = (
     *("continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "resourceVersionMatch"),
     *("sendInitialEvents", "shardSelector", "timeoutSeconds"),
 )
-_DELETING = (
+_DELETE_OPTIONS = (
     *("dryRun", "gracePeriodSeconds", "ignoreStoreReadErrorWithClusterBreakingPotential", "orphanDependents"),
     "propagationPolicy",
 )
-_WATCHING = ("allowWatchBookmarks", "watch")
+_WATCH_OPTIONS = ("allowWatchBookmarks", "watch")
 _TYPES = {
     "boolean": (
         *("allowWatchBookmarks", "force", "ignoreStoreReadErrorWithClusterBreakingPotential"),
@@ -60,23 +60,25 @@ class PathAction(NamedTuple):
 
 
 _ACTIONS: Mapping[str, PathAction] = {
-    "list": PathAction("list", "get", "list", (*_LISTING, *_WATCHING)),
-    "create": PathAction("post", "post", "create", _WRITING, (200, 201, 202)),
-    "deletecollection": PathAction("deletecollection", "delete", "deleteCollection", (*_LISTING, *_DELETING)),
+    "list": PathAction("list", "get", "list", (*_LIST_OPTIONS, *_WATCH_OPTIONS)),
+    "create": PathAction("post", "post", "create", _WRITE_OPTIONS, (200, 201, 202)),
+    "deletecollection": PathAction(
+        "deletecollection", "delete", "deleteCollection", (*_LIST_OPTIONS, *_DELETE_OPTIONS)
+    ),
     "get": PathAction("get", "get", "read"),
-    "update": PathAction("put", "put", "replace", _WRITING, (200, 201)),
-    "patch": PathAction("patch", "patch", "patch", (*_WRITING, "force"), (200, 201)),
-    "delete": PathAction("delete", "delete", "delete", _DELETING, (200, 202)),
+    "update": PathAction("put", "put", "replace", _WRITE_OPTIONS, (200, 201)),
+    "patch": PathAction("patch", "patch", "patch", (*_WRITE_OPTIONS, "force"), (200, 201)),
+    "delete": PathAction("delete", "delete", "delete", _DELETE_OPTIONS, (200, 202)),
 }
 # Upstream builds the operations of custom resources in apiextensions, with other parameters.
 _CUSTOM_ACTIONS: Mapping[str, PathAction] = {
     **_ACTIONS,
-    "deletecollection": _ACTIONS["deletecollection"]._replace(options=(*_LISTING, *_WATCHING)),
+    "deletecollection": _ACTIONS["deletecollection"]._replace(options=(*_LIST_OPTIONS, *_WATCH_OPTIONS)),
     "get": _ACTIONS["get"]._replace(options=("resourceVersion",)),
     "patch": _ACTIONS["patch"]._replace(statuses=(200,)),
 }
-_OF_COLLECTION, _OF_ONE = ("list", "create", "deletecollection"), ("get", "update", "patch", "delete")
-_OF_SUBRESOURCE = ("get", "update", "patch", "create")
+_COLLECTION_VERBS, _OBJECT_VERBS = ("list", "create", "deletecollection"), ("get", "update", "patch", "delete")
+_SUBRESOURCE_VERBS = ("get", "update", "patch", "create")
 
 
 def _parameter(name: str) -> dict[str, Any]:
@@ -91,28 +93,28 @@ PARAMETERS: Mapping[str, Mapping[str, Any]] = {name: _parameter(name) for name i
 
 def paths(definitions: Sequence[ResourceDefinition], types: ApiTypes) -> Iterator[tuple[str, dict[str, Any]]]:
     for definition in definitions:
-        yield from _of_resource(definition, types)
-    yield from _of_discovery(definitions)
-    code = _about("getCodeVersion", "version", INFO, (_JSON,))
+        yield from _resource_paths(definition, types)
+    yield from _discovery_paths(definitions)
+    code = _discovery_operation("getCodeVersion", "version", INFO, (_JSON,))
     yield "/version/", {"get": code}
-    yield "/.well-known/openid-configuration/", {"get": _of_accounts("Configuration", "WellKnown", _JSON)}
-    yield "/openid/v1/jwks/", {"get": _of_accounts("Keyset", "openid", "application/jwk-set+json")}
+    yield "/.well-known/openid-configuration/", {"get": _issuer_operation("Configuration", "WellKnown", _JSON)}
+    yield "/openid/v1/jwks/", {"get": _issuer_operation("Keyset", "openid", "application/jwk-set+json")}
 
 
-def _of_resource(definition: ResourceDefinition, types: ApiTypes) -> Iterator[tuple[str, dict[str, Any]]]:
+def _resource_paths(definition: ResourceDefinition, types: ApiTypes) -> Iterator[tuple[str, dict[str, Any]]]:
     root = f"/apis/{definition.api_version}" if definition.group else f"/api/{definition.api_version}"
     everywhere = f"{root}/{definition.plural}"
     collection = f"{root}/namespaces/{{namespace}}/{definition.plural}" if definition.namespaced else everywhere
     operations = _Operations(definition, types)
     if definition.namespaced and "list" in definition.verbs:
         yield everywhere, operations.of(("list",), definition.verbs, everywhere)
-    if set(_OF_COLLECTION) & set(definition.verbs):
-        yield collection, operations.of(_OF_COLLECTION, definition.verbs, collection)
-    if set(_OF_ONE) & set(definition.verbs):
-        yield f"{collection}/{{name}}", operations.of(_OF_ONE, definition.verbs, f"{collection}/{{name}}")
+    if set(_COLLECTION_VERBS) & set(definition.verbs):
+        yield collection, operations.of(_COLLECTION_VERBS, definition.verbs, collection)
+    if set(_OBJECT_VERBS) & set(definition.verbs):
+        yield f"{collection}/{{name}}", operations.of(_OBJECT_VERBS, definition.verbs, f"{collection}/{{name}}")
     for name in definition.subresources:
         path = f"{collection}/{{name}}/{name}"
-        yield path, operations.of(_OF_SUBRESOURCE, subresource_of(name).verbs, path, name)
+        yield path, operations.of(_SUBRESOURCE_VERBS, subresource_of(name).verbs, path, name)
 
 
 class _Operations:
@@ -138,21 +140,22 @@ class _Operations:
 
     def _operation(self, verb: str, path: str, subresource: str) -> dict[str, Any]:
         definition, action = self._definition, self._actions[verb]
-        of_all = definition.namespaced and verb == "list" and "{namespace}" not in path
+        in_all_namespaces = definition.namespaced and verb == "list" and "{namespace}" not in path
         kind = kind_of(definition, subresource)
         parameters = [*self._body(verb, kind), *map(_shared, action.options)]
-        of = f"{'Namespaced' if definition.namespaced and not of_all else ''}{definition.kind}{subresource.title()}"
+        scope = "Namespaced" if definition.namespaced and not in_all_namespaces else ""
+        name = f"{scope}{definition.kind}{subresource.title()}"
         begin, collection = ("delete", "Collection") if verb == "deletecollection" else (action.operation, "")
         group = group_in_names(definition.group)
         version = definition.version
-        end = "ForAllNamespaces" if of_all else ""
+        end = "ForAllNamespaces" if in_all_namespaces else ""
         produced = (_JSON, _YAML) if definition.dynamic else _ALL
         shown = {
             "consumes": self._consumed(verb),
             "produces": (*produced, *_STREAMS) if verb == "list" and not definition.dynamic else produced,
             "schemes": ("https",),
             "tags": (_tag(group, version),),
-            "operationId": f"{begin}{group}{version.title()}{collection}{of}{end}",
+            "operationId": f"{begin}{group}{version.title()}{collection}{name}{end}",
             "responses": _responses(self._response(verb, kind), action.statuses),
             "x-kubernetes-action": action.name,
             GROUP_VERSION_KIND: kind_of(definition) if definition.dynamic else kind,
@@ -213,21 +216,23 @@ def _tag(group: str, version: str = "") -> str:
     return f"{name}_{version}" if version else name
 
 
-def _of_discovery(definitions: Iterable[ResourceDefinition]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _discovery_paths(definitions: Iterable[ResourceDefinition]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the operations at discovery paths. As in upstream, groups of custom resources have none."""
     versions = {(definition.group, definition.version) for definition in definitions if not definition.dynamic}
-    yield "/api/", {"get": _about("getCoreAPIVersions", "core", f"{META}.APIVersions")}
-    yield "/apis/", {"get": _about("getAPIVersions", "apis", f"{META}.APIGroupList")}
+    yield "/api/", {"get": _discovery_operation("getCoreAPIVersions", "core", f"{META}.APIVersions")}
+    yield "/apis/", {"get": _discovery_operation("getAPIVersions", "apis", f"{META}.APIGroupList")}
     for group in {group for group, _ in versions if group}:
         named = group_in_names(group)
-        yield f"/apis/{group}/", {"get": _about(f"get{named}APIGroup", _tag(named), f"{META}.APIGroup")}
+        yield f"/apis/{group}/", {"get": _discovery_operation(f"get{named}APIGroup", _tag(named), f"{META}.APIGroup")}
     for group, version in versions:
         named = group_in_names(group)
-        about = _about(f"get{named}{version.title()}APIResources", _tag(named, version), f"{META}.APIResourceList")
+        about = _discovery_operation(
+            f"get{named}{version.title()}APIResources", _tag(named, version), f"{META}.APIResourceList"
+        )
         yield f"/apis/{group}/{version}/" if group else f"/api/{version}/", {"get": about}
 
 
-def _about(operation: str, tag: str, name: str, types: tuple[str, ...] = _ALL) -> dict[str, Any]:
+def _discovery_operation(operation: str, tag: str, name: str, types: tuple[str, ...] = _ALL) -> dict[str, Any]:
     return {
         "consumes": types,
         "produces": types,
@@ -238,7 +243,7 @@ def _about(operation: str, tag: str, name: str, types: tuple[str, ...] = _ALL) -
     }
 
 
-def _of_accounts(what: str, tag: str, type_: str) -> dict[str, Any]:
+def _issuer_operation(what: str, tag: str, type_: str) -> dict[str, Any]:
     responses = {"200": {"description": "OK", "schema": {"type": "string"}}, "401": {"description": "Unauthorized"}}
     return {
         "produces": (type_,),

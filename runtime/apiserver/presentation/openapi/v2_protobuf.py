@@ -48,15 +48,15 @@ def _double(number: int) -> Encode:
     return lambda value: field_tag(number, FIXED64) + struct.pack("<d", value) if value else b""
 
 
-def _of(number: int, content: Encode) -> Encode:
+def _nested(number: int, content: Encode) -> Encode:
     return lambda value: _field(number, content(value))
 
 
-def _each(number: int, content: Encode) -> Encode:
+def _repeated(number: int, content: Encode) -> Encode:
     return lambda values: b"".join(_field(number, content(value)) for value in values)
 
 
-def _named(number: int, content: Encode) -> Encode:
+def _mapping(number: int, content: Encode) -> Encode:
     """Return an encoder of a mapping, as a repeated field of messages with a name (1) and a value (2)."""
 
     def encode(entries: Mapping[str, Any]) -> bytes:
@@ -109,12 +109,12 @@ def _entry(name: str, value: Any) -> list[str]:
 
 def _scalar(value: Any) -> str:
     """Format a YAML scalar. A string is quoted if YAML would read it as another type."""
-    if not isinstance(value, str) or value.lower() in _OTHERS or _NUMBER.match(value) or not value.isprintable():
+    if not isinstance(value, str) or value.lower() in _NOT_STRINGS or _NUMBER.match(value) or not value.isprintable():
         return json.dumps(value, ensure_ascii=False)
     return value if _WORD.fullmatch(value) else "'" + value.replace("'", "''") + "'"
 
 
-_OTHERS = frozenset({"", "y", "n", "yes", "no", "on", "off", "true", "false", "null", "~"})
+_NOT_STRINGS = frozenset({"", "y", "n", "yes", "no", "on", "off", "true", "false", "null", "~"})
 _NUMBER = re.compile(r"[-+.]?[0-9]")
 _WORD = re.compile(r"[A-Za-z][\w./+,-]*(?: [\w./+<>(-][\w./+<>(),-]*)*", re.ASCII)
 
@@ -139,7 +139,7 @@ def _type(value: str) -> bytes:
 
 
 def _properties(value: Mapping[str, Any]) -> bytes:
-    return _named(1, _schema)(value)
+    return _mapping(1, _schema)(value)
 
 
 def _parameter(value: Mapping[str, Any]) -> bytes:
@@ -172,7 +172,7 @@ def _security_definition(value: Mapping[str, Any]) -> bytes:
 
 
 def _security_requirement(value: Mapping[str, Any]) -> bytes:
-    return _named(1, _strings(1))(value)
+    return _mapping(1, _strings(1))(value)
 
 
 _SCHEMA: Mapping[str, Encode] = {
@@ -194,18 +194,18 @@ _SCHEMA: Mapping[str, Encode] = {
     "maxProperties": _integer(17),
     "minProperties": _integer(18),
     "required": _strings(19),
-    "enum": _each(20, _any),
-    "additionalProperties": _of(21, _additional_properties),
-    "type": _of(22, _type),
-    "items": _of(23, _items),
-    "properties": _of(25, _properties),
+    "enum": _repeated(20, _any),
+    "additionalProperties": _nested(21, _additional_properties),
+    "type": _nested(22, _type),
+    "items": _nested(23, _items),
+    "properties": _nested(25, _properties),
 }
 _BODY_PARAMETER: Mapping[str, Encode] = {
     "description": _string(1),
     "name": _string(2),
     "in": _string(3),
     "required": _boolean(4),
-    "schema": _of(5, _schema),
+    "schema": _nested(5, _schema),
 }
 _QUERY_PARAMETER: Mapping[str, Encode] = {
     "required": _boolean(1),
@@ -225,7 +225,7 @@ _PATH_PARAMETER: Mapping[str, Encode] = {
 }
 _RESPONSE: Mapping[str, Encode] = {
     "description": _string(1),
-    "schema": _of(2, _items),
+    "schema": _nested(2, _items),
 }
 _OPERATION: Mapping[str, Encode] = {
     "tags": _strings(1),
@@ -233,19 +233,19 @@ _OPERATION: Mapping[str, Encode] = {
     "operationId": _string(5),
     "produces": _strings(6),
     "consumes": _strings(7),
-    "parameters": _each(8, _parameters_item),
-    "responses": _of(9, _named(1, _response)),
+    "parameters": _repeated(8, _parameters_item),
+    "responses": _nested(9, _mapping(1, _response)),
     "schemes": _strings(10),
 }
 _PATH_ITEM: Mapping[str, Encode] = {
-    "get": _of(2, _operation),
-    "put": _of(3, _operation),
-    "post": _of(4, _operation),
-    "delete": _of(5, _operation),
-    "options": _of(6, _operation),
-    "head": _of(7, _operation),
-    "patch": _of(8, _operation),
-    "parameters": _each(9, _parameters_item),
+    "get": _nested(2, _operation),
+    "put": _nested(3, _operation),
+    "post": _nested(4, _operation),
+    "delete": _nested(5, _operation),
+    "options": _nested(6, _operation),
+    "head": _nested(7, _operation),
+    "patch": _nested(8, _operation),
+    "parameters": _repeated(9, _parameters_item),
 }
 _API_KEY: Mapping[str, Encode] = {
     "type": _string(1),
@@ -256,10 +256,10 @@ _API_KEY: Mapping[str, Encode] = {
 _INFO: Mapping[str, Encode] = {"title": _string(1), "version": _string(2)}
 _DOCUMENT: Mapping[str, Encode] = {
     "swagger": _string(1),
-    "info": _of(2, lambda value: _message(value, _INFO)),
-    "paths": _of(8, _named(2, _path_item)),
-    "definitions": _of(9, _named(1, _schema)),
-    "parameters": _of(10, _named(1, _parameter)),
-    "security": _each(12, _security_requirement),
-    "securityDefinitions": _of(13, _named(1, _security_definition)),
+    "info": _nested(2, lambda value: _message(value, _INFO)),
+    "paths": _nested(8, _mapping(2, _path_item)),
+    "definitions": _nested(9, _mapping(1, _schema)),
+    "parameters": _nested(10, _mapping(1, _parameter)),
+    "security": _repeated(12, _security_requirement),
+    "securityDefinitions": _nested(13, _mapping(1, _security_definition)),
 }

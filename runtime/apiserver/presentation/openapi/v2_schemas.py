@@ -25,7 +25,7 @@ from kcm.runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes
 # Types of requests and discovery, which are not the kind of a resource.
 STATUS, PATCH, WATCH_EVENT = f"{META}.Status", f"{META}.Patch", f"{META}.WatchEvent"
 DELETE_OPTIONS, INFO = f"{META}.DeleteOptions", "io.k8s.apimachinery.pkg.version.Info"
-_BESIDE = (
+_OTHER_TYPES = (
     *(STATUS, PATCH, WATCH_EVENT, DELETE_OPTIONS, INFO),
     *(f"{META}.{name}" for name in ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions")),
 )
@@ -47,10 +47,10 @@ def schemas(
 ) -> dict[str, dict[str, Any]]:
     """Return the schemas of all resources and of request types such as DeleteOptions, by OpenAPI name."""
     found = schemas_of(definitions, types, descriptions)
-    for type_ in types.closure(_BESIDE):
+    for type_ in types.closure(_OTHER_TYPES):
         found[type_.name] = schema_of(type_, descriptions.of(type_.name)) | _kinds(found.get(type_.name, {}))
     for kind, name in types.kinds.items():
-        if name in _BESIDE and name not in _OF_ALL_GROUPS:
+        if name in _OTHER_TYPES and name not in _OF_ALL_GROUPS:
             found[name][GROUP_VERSION_KIND] = [_split(kind)]
     of_all = sorted({(definition.group, definition.version) for definition in definitions})
     for name in _OF_ALL_GROUPS:
@@ -83,8 +83,8 @@ def _group_version_kind(group: str, version: str, kind: str) -> dict[str, str]:
 def _built_in(schema: Any) -> Any:
     """Convert the schema of a built-in type to v2: without defaults and without allOf around a single reference."""
     match schema:
-        case {"allOf": [{"$ref": str()} as one], **rest}:
-            return _built_in({**one, **rest})
+        case {"allOf": [{"$ref": str()} as single], **rest}:
+            return _built_in({**single, **rest})
         case {"properties": properties, **rest}:
             return {
                 **_built_in(rest),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.runtime.apiserver.presentation.json_bodies import LARGEST_INDENTED, encoded, is_for_people
+from kcm.runtime.apiserver.presentation.json_bodies import LARGEST_INDENTED, encoded, wants_indented
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,7 @@ from kcm.runtime.apiserver.presentation.json_bodies import LARGEST_INDENTED, enc
     ],
 )
 def test_body_is_indented_for_browsers_and_curl(target: bytes, agent: bytes, expected: bool) -> None:
-    assert is_for_people(target, agent) is expected
+    assert wants_indented(target, agent) is expected
 
 
 @pytest.mark.parametrize(

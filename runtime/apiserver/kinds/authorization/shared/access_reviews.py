@@ -12,17 +12,18 @@ from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
 from kcm.runtime.apiserver.registry.users import Access, Authorize, User
 
-FOR_RESOURCE, FOR_NO_RESOURCE = "resourceAttributes", "nonResourceAttributes"
+ATTRIBUTES, NON_RESOURCE_ATTRIBUTES = "resourceAttributes", "nonResourceAttributes"
 
 
 def validate_attributes(spec: Mapping[str, Any]) -> list[FieldError]:
     """Validate that the spec has exactly one of resourceAttributes and nonResourceAttributes."""
-    resource, other = spec.get(FOR_RESOURCE), spec.get(FOR_NO_RESOURCE)
+    resource, other = spec.get(ATTRIBUTES), spec.get(NON_RESOURCE_ATTRIBUTES)
     if resource is not None and other is not None:
-        return [invalid(f"spec.{FOR_NO_RESOURCE}", other, f"cannot be specified in combination with {FOR_RESOURCE}")]
+        detail = f"cannot be specified in combination with {ATTRIBUTES}"
+        return [invalid(f"spec.{NON_RESOURCE_ATTRIBUTES}", other, detail)]
     if resource is None and other is None:
-        because = f"exactly one of {FOR_NO_RESOURCE} or {FOR_RESOURCE} must be specified"
-        return [invalid(f"spec.{FOR_RESOURCE}", None, because)]
+        detail = f"exactly one of {NON_RESOURCE_ATTRIBUTES} or {ATTRIBUTES} must be specified"
+        return [invalid(f"spec.{ATTRIBUTES}", None, detail)]
     return []
 
 
@@ -47,7 +48,7 @@ def subject_of(spec: Mapping[str, Any]) -> User:
 def answer(review: Object, user: User, authorize: Authorize) -> None:
     """Authorize the user for the attributes in the spec, and write the decision to the status."""
     spec = review["spec"]
-    decision = authorize(Access(user, spec.get(FOR_RESOURCE) or spec.get(FOR_NO_RESOURCE) or {}))
+    decision = authorize(Access(user, spec.get(ATTRIBUTES) or spec.get(NON_RESOURCE_ATTRIBUTES) or {}))
     status: dict[str, Any] = {"allowed": decision.allowed}
     if decision.denied:
         status["denied"] = True

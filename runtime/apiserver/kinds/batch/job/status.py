@@ -30,14 +30,14 @@ def wrong_job_status(new: Object, old: Object) -> Iterator[FieldError]:
     yield from _finished(spec, status, before)
     yield from _indexes(spec, status, before)
     yield from _success(spec, status, before)
-    yield from _taken_back(spec, status, before)
+    yield from _reverted_fields(spec, status, before)
 
 
 def _changed(status: Part, before: Part, *fields: str) -> bool:
     return any(status.get(field) != before.get(field) for field in fields)
 
 
-def _turned(status: Part, before: Part, *types: str) -> bool:
+def _condition_changed(status: Part, before: Part, *types: str) -> bool:
     return any(is_true(status, type_) != is_true(before, type_) for type_ in types)
 
 
@@ -62,21 +62,21 @@ def _finished(spec: Part, status: Part, before: Part) -> Iterator[FieldError]:
     yield from _completion_time(status, before)
     yield from _missing_conditions(status, before)
     if is_true(status, "Complete") or is_true(status, "Failed"):
-        yield from _left_over(spec, status, before)
+        yield from _leftover_pods(spec, status, before)
 
 
 def _contrary_conditions(status: Part, before: Part) -> Iterator[FieldError]:
     if not is_true(status, "Complete"):
         return
     for other in ("Failed", "FailureTarget"):
-        if is_true(status, other) and _turned(status, before, "Complete", other):
+        if is_true(status, other) and _condition_changed(status, before, "Complete", other):
             yield without_value(_CONDITIONS, f"cannot set Complete=True and {other}=true conditions")
 
 
 def _completion_time(status: Part, before: Part) -> Iterator[FieldError]:
     at, complete = f"{_FIELD}.completionTime", is_true(status, "Complete")
     start, end = status.get("startTime"), status.get("completionTime")
-    if _turned(status, before, "Complete") or _changed(status, before, "completionTime"):
+    if _condition_changed(status, before, "Complete") or _changed(status, before, "completionTime"):
         if end is not None and not complete:
             yield invalid(at, end, "cannot set completionTime when there is no Complete=True condition")
         if end is None and complete:
@@ -88,16 +88,16 @@ def _completion_time(status: Part, before: Part) -> Iterator[FieldError]:
 
 def _missing_conditions(status: Part, before: Part) -> Iterator[FieldError]:
     if is_true(status, "Failed") and not is_true(status, "FailureTarget"):
-        if _turned(status, before, "Failed") or _changed(status, before, "failedIndexes"):
+        if _condition_changed(status, before, "Failed") or _changed(status, before, "failedIndexes"):
             detail = "cannot set Failed=True condition without the FailureTarget=true condition"
             yield without_value(_CONDITIONS, detail)
     if is_true(status, "Complete") and not is_true(status, "SuccessCriteriaMet"):
-        if _turned(status, before, "Complete", "SuccessCriteriaMet"):
+        if _condition_changed(status, before, "Complete", "SuccessCriteriaMet"):
             detail = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"
             yield without_value(_CONDITIONS, detail)
 
 
-def _left_over(spec: Part, status: Part, before: Part) -> Iterator[FieldError]:
+def _leftover_pods(spec: Part, status: Part, before: Part) -> Iterator[FieldError]:
     """Validate that a finished Job has a start time and no active, terminating or uncounted pods."""
     finishes = not (is_true(before, "Complete") or is_true(before, "Failed"))
     if status.get("active") and (finishes or _changed(status, before, "active")):
@@ -184,7 +184,7 @@ def _success(spec: Part, status: Part, before: Part) -> Iterator[FieldError]:
         yield without_value(_CONDITIONS, detail)
 
 
-def _taken_back(spec: Part, status: Part, before: Part) -> Iterator[FieldError]:
+def _reverted_fields(spec: Part, status: Part, before: Part) -> Iterator[FieldError]:
     for type_ in _TERMINAL:
         if is_true(before, type_) and not is_true(status, type_):
             yield without_value(_CONDITIONS, f"cannot disable the terminal {type_}=True condition")

@@ -70,14 +70,14 @@ def set_defaults(pod: Object) -> None:
     spec.setdefault("enableServiceLinks", True)
 
 
-def grace_period(pod: Object, asked: int | None) -> int:
+def grace_period(pod: Object, requested: int | None) -> int:
     """Return the grace period of a deletion in seconds; 0 if the pod has no node or has ended.
 
-    asked: period in the request; None for the pod's own
+    requested: period in the request; None for the pod's own
     """
     if not pod["spec"].get("nodeName") or (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
         return 0
-    grace: int = pod["spec"].get("terminationGracePeriodSeconds") or 0 if asked is None else asked
+    grace: int = pod["spec"].get("terminationGracePeriodSeconds") or 0 if requested is None else requested
     return max(grace, 1) if grace < 0 else grace
 
 
@@ -244,11 +244,11 @@ def _summary(pod: Object) -> _Summary:
         if container.get("restartPolicy") == "Always"
     }
     summary.total += len(sidecars)
-    of_sidecars = _Summary("", 0)
-    initializing = _look_at_init_containers(pod, summary, of_sidecars, sidecars)
+    sidecar_summary = _Summary("", 0)
+    initializing = _summarize_init_containers(pod, summary, sidecar_summary, sidecars)
     if not initializing or is_true(status, "Initialized"):
-        summary.restarts, summary.last_restart = of_sidecars.restarts, of_sidecars.last_restart
-        _look_at_containers(status, summary)
+        summary.restarts, summary.last_restart = sidecar_summary.restarts, sidecar_summary.last_restart
+        _summarize_containers(status, summary)
     if is_deleting(pod):
         if status.get("reason") == "NodeLost":
             summary.reason = "Unknown"
@@ -257,19 +257,19 @@ def _summary(pod: Object) -> _Summary:
     return summary
 
 
-def _look_at_init_containers(pod: Object, summary: _Summary, of_sidecars: _Summary, sidecars: set[Any]) -> bool:
+def _summarize_init_containers(pod: Object, summary: _Summary, sidecar_summary: _Summary, sidecars: set[Any]) -> bool:
     """Add the init containers to the summary; report whether one of them has not finished yet.
 
     If so, the status text describes this container, for example "Init:0/2".
 
-    of_sidecars: summary that receives the restarts of sidecars only; it replaces all init restarts once the pod is
+    sidecar_summary: summary that receives the restarts of sidecars only; it replaces all init restarts once the pod is
     initialized
     """
     for index, container in enumerate(items(part(pod, "status"), "initContainerStatuses")):
         summary.count_restarts(container)
         is_sidecar = container.get("name") in sidecars
         if is_sidecar:
-            of_sidecars.count_restarts(container)
+            sidecar_summary.count_restarts(container)
         terminated = part(container, "state").get("terminated")
         waiting = part(container, "state", "waiting").get("reason")
         if terminated is not None and not terminated.get("exitCode"):
@@ -287,7 +287,7 @@ def _look_at_init_containers(pod: Object, summary: _Summary, of_sidecars: _Summa
     return False
 
 
-def _look_at_containers(status: Mapping[str, Any], summary: _Summary) -> None:
+def _summarize_containers(status: Mapping[str, Any], summary: _Summary) -> None:
     has_running, failure = False, ""
     for container in reversed(items(status, "containerStatuses")):
         summary.count_restarts(container)

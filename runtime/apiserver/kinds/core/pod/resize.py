@@ -77,23 +77,23 @@ def validate(new: Object, old: Object) -> list[FieldError]:
     if not _is_supported(status):
         errors.append(forbidden("spec", "Pod running on node without support for resize"))
     masked = dict(spec)
-    errors += _of_pod(masked, before)
+    errors += _pod_level_errors(masked, before)
     if status.get("nodeAllocatableResourceClaimStatuses"):
         errors.append(forbidden("spec", "pods with node allocatable resource claims cannot be resized"))
-    misplaced = list(_misplaced(spec, before))
-    if misplaced:
-        return errors + misplaced
+    reordered = list(_reordered_containers(spec, before))
+    if reordered:
+        return errors + reordered
     for field in ("initContainers", "containers"):
-        for number, old_one in enumerate(before.get(field) or ()):
+        for number, old_container in enumerate(before.get(field) or ()):
             path = f"spec.{field}[{number}].resources"
-            errors += _removed(spec[field][number].get("resources"), old_one.get("resources"), path, "resource")
+            errors += _removed(spec[field][number].get("resources"), old_container.get("resources"), path, "resource")
     for field in ("containers", "initContainers"):
         if field in before:
             masked[field] = [
                 _masked(container, old_container)
                 for container, old_container in zip(spec[field], before[field], strict=True)
             ]
-            errors += _other_than_resizable(field, masked[field], spec[field], before[field])
+            errors += _container_errors(field, masked[field], spec[field], before[field])
             masked[field] = before[field]
     if not errors and masked != before:
         errors.append(forbidden("spec", "only cpu and memory resources are mutable"))
@@ -111,7 +111,7 @@ def _is_supported(status: Mapping[str, Any]) -> bool:
     return True
 
 
-def _of_pod(masked: Object, before: Object) -> Iterator[FieldError]:
+def _pod_level_errors(masked: Object, before: Object) -> Iterator[FieldError]:
     """Yield errors for a change of pod-level resources (spec.resources).
 
     masked: the new spec; its pod-level cpu and memory are replaced by the old ones, so that later comparisons ignore
@@ -119,7 +119,7 @@ def _of_pod(masked: Object, before: Object) -> Iterator[FieldError]:
     before: the old spec
     """
     own, old = masked.get("resources"), before.get("resources")
-    if not any((each or {}).get(part) for each in (own, old) for part in _PARTS):
+    if not any((resources or {}).get(part) for resources in (own, old) for part in _PARTS):
         return
     if old is not None and own is None:
         yield forbidden("spec.resources", "pod-level resources cannot be removed")
@@ -132,7 +132,7 @@ def _of_pod(masked: Object, before: Object) -> Iterator[FieldError]:
         yield forbidden("spec", "only cpu and memory resources are mutable at pod-level")
 
 
-def _misplaced(spec: Object, before: Object) -> Iterator[FieldError]:
+def _reordered_containers(spec: Object, before: Object) -> Iterator[FieldError]:
     for field in ("containers", "initContainers"):
         now, then = spec.get(field) or [], before.get(field) or []
         if len(now) != len(then):
@@ -164,16 +164,14 @@ def _with_old(now: Object, then: Object) -> Object:
     return masked
 
 
-def _other_than_resizable(
-    field: str, masked: list[Object], now: list[Object], then: list[Object]
-) -> Iterator[FieldError]:
+def _container_errors(field: str, masked: list[Object], now: list[Object], then: list[Object]) -> Iterator[FieldError]:
     for number, (container, new, old) in enumerate(zip(masked, now, then, strict=True)):
         if field == "containers":
-            if container != _plain(old):
+            if container != _normalized(old):
                 yield forbidden("spec", "only cpu and memory resources are mutable")
             continue
         path = f"spec.initContainers[{number}]"
-        if container != _plain(old):
+        if container != _normalized(old):
             yield forbidden(path, "only cpu and memory resources for init or sidecar containers are mutable")
         restarted = any(policy.get("restartPolicy") == "RestartContainer" for policy in new.get("resizePolicy") or ())
         if new != old and new.get("restartPolicy") != "Always" and restarted:
@@ -181,6 +179,6 @@ def _other_than_resizable(
             yield forbidden(path, because)
 
 
-def _plain(container: Object) -> Object:
+def _normalized(container: Object) -> Object:
     """Normalize the resources of an old container like those of the result of _masked, for comparison with it."""
     return _masked(container, container)

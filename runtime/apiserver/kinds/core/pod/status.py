@@ -16,7 +16,7 @@ from kcm.runtime.apiserver.rules.names import dns_subdomain, label_key
 from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 from kcm.runtime.apiserver.schema.inner_forms import inner_form
 
-_OF_THE_SYSTEM = ("PodScheduled", "Ready", "Initialized")
+_SYSTEM_CONDITIONS = ("PodScheduled", "Ready", "Initialized")
 _NOT_NEGATIVE = "must be a non-negative integer"
 
 Part = Mapping[str, Any]
@@ -43,7 +43,7 @@ def _conditions(conditions: Any) -> Iterator[FieldError]:
         type_, generation = condition.get("type") or "", condition.get("observedGeneration") or 0
         if generation < 0:
             yield invalid(f"status.conditions[{i}].observedGeneration", generation, _NOT_NEGATIVE)
-        if type_ not in _OF_THE_SYSTEM:
+        if type_ not in _SYSTEM_CONDITIONS:
             yield from (invalid(f"status.conditions[{i}].Type", type_, text) for text in label_key(type_))
 
 
@@ -73,8 +73,8 @@ def _restarted(status: Part, before: Part, spec: Part) -> Iterator[FieldError]:
             if ended is None or name not in now or _ended(now[name]) is not None:
                 continue
             policy = "Never" if not part else policies.get(name) or (spec.get("restartPolicy") or "Always")
-            again = policy == "Always" or (policy == "OnFailure" and bool(ended.get("exitCode")))
-            if not again or (part and name not in policies):
+            may_restart = policy == "Always" or (policy == "OnFailure" and bool(ended.get("exitCode")))
+            if not may_restart or (part and name not in policies):
                 yield forbidden(f"status.{field}[{i}].state", "may not be transitioned to non-terminated state")
 
 

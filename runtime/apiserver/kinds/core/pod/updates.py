@@ -57,7 +57,7 @@ def wrong_pod_update(new: Object, old: Object) -> list[FieldError]:
     if (before.get("terminationGracePeriodSeconds") or 0) < 0 and changed.get("terminationGracePeriodSeconds") == 1:
         changed["terminationGracePeriodSeconds"] = before["terminationGracePeriodSeconds"]
     if gates:
-        errors += _wrong_places(changed, before)
+        errors += _wrong_node_constraints(changed, before)
     if changed != before:
         lines = difference(before, changed, "core.PodSpec")
         errors.append(forbidden("spec", f"pod updates may not change fields other than {UPDATABLE}\n{lines}"))
@@ -101,7 +101,7 @@ def _wrong_tolerations(spec: Part, before: Part) -> Iterator[FieldError]:
             return
 
 
-def _wrong_places(changed: Object, before: Part) -> Iterator[FieldError]:
+def _wrong_node_constraints(changed: Object, before: Part) -> Iterator[FieldError]:
     """Validate a change of nodeSelector and node affinity of a gated pod, which may only exclude more nodes.
 
     changed: the new spec; both fields are replaced by those of `before`, so that later comparisons ignore them

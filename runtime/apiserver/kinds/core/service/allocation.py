@@ -38,7 +38,7 @@ NODE_PORTS = range(30000, 32768)
 # First addresses of a range. They are allocated only on request, as for the Services of the API server and of DNS.
 _RESERVED_ADDRESSES = 10
 
-_FEWEST_ADDRESSES = 16
+_MINIMUM_ADDRESSES = 16
 
 
 def read_service_ranges(cidrs: Iterable[str]) -> dict[str, Network]:
@@ -51,8 +51,8 @@ def read_service_ranges(cidrs: Iterable[str]) -> dict[str, Network]:
     if not found or len(found) < len(networks):
         raise ValueError("one range of addresses is needed, or one of each IP family")
     for network in networks:
-        if network.num_addresses < _FEWEST_ADDRESSES:
-            raise ValueError(f"{network} has fewer than {_FEWEST_ADDRESSES} addresses")
+        if network.num_addresses < _MINIMUM_ADDRESSES:
+            raise ValueError(f"{network} has fewer than {_MINIMUM_ADDRESSES} addresses")
     return found
 
 
@@ -64,14 +64,14 @@ def allocate(among: Allocating, service: Object) -> None:
     spec = service["spec"]
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
-    free = _Free(among, service)
-    set_families(service, None, list(free.ranges))
+    allocator = _Allocator(among, service)
+    set_families(service, None, list(allocator.ranges))
     if spec["type"] != EXTERNAL_NAME and not is_headless(spec):
-        _give_addresses(free, spec, spec["ipFamilies"])
+        _allocate_addresses(allocator, spec, spec["ipFamilies"])
     if has_node_ports(spec):
-        _give_node_ports(free, spec)
+        _allocate_node_ports(allocator, spec)
     if needs_health_check(spec):
-        _give_health_check_port(free, spec)
+        _allocate_health_check_port(allocator, spec)
 
 
 def reallocate(among: Allocating, new: Object, old: Object) -> None:
@@ -86,27 +86,27 @@ def reallocate(among: Allocating, new: Object, old: Object) -> None:
     if "ports" in now:
         now["ports"] = [{**port} for port in now["ports"]]
     new["spec"] = now
-    _keep_what_was_allocated(now, then)
-    _settle_cluster_ips(now, then)
-    free = _Free(among, new)
-    set_families(new, then, list(free.ranges))
-    _change_addresses(free, now, then)
+    _keep_allocated_values(now, then)
+    _update_cluster_ips(now, then)
+    allocator = _Allocator(among, new)
+    set_families(new, then, list(allocator.ranges))
+    _change_addresses(allocator, now, then)
     if has_node_ports(now):
-        _change_node_ports(free, now, node_ports(then))
+        _change_node_ports(allocator, now, node_ports(then))
     if needs_health_check(now) and not needs_health_check(then):
-        _give_health_check_port(free, now)
-    _drop_what_the_type_does_not_need(now, then)
+        _allocate_health_check_port(allocator, now)
+    _drop_unsupported_fields(now, then)
     if now["type"] != LOAD_BALANCER:
         new["status"] = {**(new.get("status") or {}), "loadBalancer": {}}
 
 
-def _keep_what_was_allocated(now: Object, then: Spec) -> None:
+def _keep_allocated_values(now: Object, then: Spec) -> None:
     """Copy allocated values that the client omitted in the update from the old spec."""
     if EXTERNAL_NAME not in (now["type"], then["type"]):
         for field in ("clusterIP", "clusterIPs"):
             if not now.get(field) and then.get(field):
                 now[field] = then[field]
-    if _is_given_node_ports(now) and _is_given_node_ports(then):
+    if _gets_node_ports(now) and _gets_node_ports(then):
         used = node_ports(now) & node_ports(then)
         by_name = {port.get("name") or "": port.get("nodePort") for port in then.get("ports") or ()}
         for port in now.get("ports") or ():
@@ -117,14 +117,14 @@ def _keep_what_was_allocated(now: Object, then: Spec) -> None:
         now["healthCheckNodePort"] = then.get("healthCheckNodePort")
 
 
-def _is_given_node_ports(spec: Spec) -> bool:
+def _gets_node_ports(spec: Spec) -> bool:
     """Report whether the server allocates a nodePort to each port without one."""
     return spec["type"] == NODE_PORT or (
         spec["type"] == LOAD_BALANCER and spec.get("allocateLoadBalancerNodePorts") is not False
     )
 
 
-def _settle_cluster_ips(now: Object, then: Spec) -> None:
+def _update_cluster_ips(now: Object, then: Spec) -> None:
     """Set clusterIPs from clusterIP if the client changed only clusterIP."""
     before, after = then.get("clusterIP") or "", now.get("clusterIP") or ""
     if then.get("clusterIPs") and not now.get("clusterIPs") and before == after:
@@ -136,17 +136,17 @@ def _settle_cluster_ips(now: Object, then: Spec) -> None:
             now["clusterIPs"] = [after]
 
 
-def _change_addresses(free: _Free, now: Object, then: Spec) -> None:
+def _change_addresses(allocator: _Allocator, now: Object, then: Spec) -> None:
     if now["type"] == EXTERNAL_NAME or keeps_preferred_families(now, then):
         return
     if then["type"] == EXTERNAL_NAME:
         if not is_headless(now):
-            _give_addresses(free, now, now["ipFamilies"])
+            _allocate_addresses(allocator, now, now["ipFamilies"])
     elif not is_headless(then) and len(then.get("ipFamilies") or ()) == 1 and len(now["ipFamilies"]) == 2:
-        _give_addresses(free, now, now["ipFamilies"][1:], first=1)
+        _allocate_addresses(allocator, now, now["ipFamilies"][1:], first=1)
 
 
-def _drop_what_the_type_does_not_need(now: Object, then: Spec) -> None:
+def _drop_unsupported_fields(now: Object, then: Spec) -> None:
     if then["type"] != EXTERNAL_NAME and now["type"] == EXTERNAL_NAME:
         if now.get("clusterIP") == then.get("clusterIP") and same(now, then, "clusterIPs"):
             now.pop("clusterIP", None)
@@ -170,7 +170,7 @@ def _drop_unchanged(now: Object, then: Spec, field: str) -> None:
         now.pop(field, None)
 
 
-class _Free:
+class _Allocator:
     """Allocator of free addresses and node ports for one Service.
 
     All values that stored Services use count as allocated, including those of the Service itself.
@@ -183,7 +183,7 @@ class _Free:
         self._addresses: set[str] = set()
         self._ports: set[int] = set()
         for existing in among.objects("services"):
-            self._addresses.update(map(_one_spelling, existing["spec"].get("clusterIPs") or ()))
+            self._addresses.update(map(_canonical_address, existing["spec"].get("clusterIPs") or ()))
             self._ports |= node_ports(existing["spec"]) | {existing["spec"].get("healthCheckNodePort") or 0}
 
     def refused(self, error: FieldError) -> StatusError:
@@ -229,12 +229,12 @@ class _Free:
         return ""
 
 
-def _one_spelling(address: str) -> str:
+def _canonical_address(address: str) -> str:
     """Return the canonical form of an IP address, as one IPv6 address can be written in several ways."""
     return str(ip_address(address)) if ":" in address else address
 
 
-def _give_addresses(free: _Free, spec: Object, families: Iterable[str], *, first: int = 0) -> None:
+def _allocate_addresses(allocator: _Allocator, spec: Object, families: Iterable[str], *, first: int = 0) -> None:
     """Allocate one address for each family, the requested address if the spec contains one.
 
     first: index in clusterIPs of the address for the first family
@@ -243,16 +243,16 @@ def _give_addresses(free: _Free, spec: Object, families: Iterable[str], *, first
     for i, family in enumerate(families, start=first):
         asked = addresses[i] if i < len(addresses) else ""
         if asked:
-            why = free.take_address(asked, family)
+            why = allocator.take_address(asked, family)
             if why:
                 shown = addresses + [""] * (len(spec["ipFamilies"]) - len(addresses))
-                raise free.refused(invalid("spec.clusterIPs", shown, f"failed to allocate IP {asked}: {why}"))
+                raise allocator.refused(invalid("spec.clusterIPs", shown, f"failed to allocate IP {asked}: {why}"))
         else:
-            addresses[i:] = [free.address(family)]
+            addresses[i:] = [allocator.address(family)]
     spec["clusterIP"], spec["clusterIPs"] = addresses[0], addresses
 
 
-def _give_node_ports(free: _Free, spec: Object) -> None:
+def _allocate_node_ports(allocator: _Allocator, spec: Object) -> None:
     """Allocate the node ports of a new Service.
 
     Entries with the same `port`, such as one for TCP and one for UDP, get the same nodePort.
@@ -260,29 +260,29 @@ def _give_node_ports(free: _Free, spec: Object) -> None:
     ports, given = spec.get("ports") or (), dict[int, int]()
     for i, port in enumerate(ports):
         asked = port.get("nodePort") or 0
-        if not asked and not _is_given_node_ports(spec):
+        if not asked and not _gets_node_ports(spec):
             continue
         number = port.get("port") or 0
         known = given.get(number)
         if known is None:
             alike = (port.get("nodePort") for port in ports if (port.get("port") or 0) == number)
             wanted = next(filter(None, alike), None)
-            given[number] = port["nodePort"] = _node_port(free, i, wanted)
+            given[number] = port["nodePort"] = _node_port(allocator, i, wanted)
         elif not asked:
             port["nodePort"] = known
         elif asked != known:
-            _node_port(free, i, asked)
+            _node_port(allocator, i, asked)
 
 
-def _change_node_ports(free: _Free, spec: Object, had: set[int]) -> None:
+def _change_node_ports(allocator: _Allocator, spec: Object, had: set[int]) -> None:
     given, seen = set[int](), set[tuple[str, int]]()
     for i, port in enumerate(spec.get("ports") or ()):
         asked = port.get("nodePort") or 0
         if asked:
             if asked not in had and asked not in given:
-                given.add(_node_port(free, i, asked))
-        elif _is_given_node_ports(spec):
-            port["nodePort"] = _node_port(free, i, None)
+                given.add(_node_port(allocator, i, asked))
+        elif _gets_node_ports(spec):
+            port["nodePort"] = _node_port(allocator, i, None)
         else:
             continue
         pair = port.get("protocol") or "", port["nodePort"]
@@ -291,26 +291,26 @@ def _change_node_ports(free: _Free, spec: Object, had: set[int]) -> None:
         seen.add(pair)
 
 
-def _node_port(free: _Free, i: int, wanted: int | None) -> int:
+def _node_port(allocator: _Allocator, i: int, wanted: int | None) -> int:
     if wanted is None:
-        number = free.port()
+        number = allocator.port()
         if number is None:
             raise status_errors.internal("failed to allocate a nodePort: range is full")
         return number
-    why = free.take_port(wanted)
+    why = allocator.take_port(wanted)
     if why:
-        raise free.refused(invalid(f"spec.ports[{i}].nodePort", wanted, why))
+        raise allocator.refused(invalid(f"spec.ports[{i}].nodePort", wanted, why))
     return wanted
 
 
-def _give_health_check_port(free: _Free, spec: Object) -> None:
+def _allocate_health_check_port(allocator: _Allocator, spec: Object) -> None:
     asked = spec.get("healthCheckNodePort")
     if asked:
-        why = free.take_port(asked)
+        why = allocator.take_port(asked)
         if why:
             raise status_errors.internal(f"failed to allocate requested HealthCheck NodePort {asked}: {why}")
         return
-    number = free.port()
+    number = allocator.port()
     if number is None:
         raise status_errors.internal("failed to allocate a HealthCheck NodePort 0: range is full")
     spec["healthCheckNodePort"] = number

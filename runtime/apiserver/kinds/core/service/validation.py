@@ -44,7 +44,7 @@ _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _LONGEST_AFFINITY = 86400  # seconds
 _HINTS, _MODE = "service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode"
 _RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
-_OF_BALANCERS = "may only be used when `type` is 'LoadBalancer'"
+_LOAD_BALANCER_ONLY = "may only be used when `type` is 'LoadBalancer'"
 _SET_ONCE = "may not change once set"
 _PORT_NUMBER = "must be between 1 and 65535, inclusive"
 
@@ -74,7 +74,7 @@ def validate(service: Object) -> list[FieldError]:
     errors += _validate_port_numbers(kind, ports)
     errors += _validate_source_ranges(service)
     if spec.get("allocateLoadBalancerNodePorts") is not None and kind != LOAD_BALANCER:
-        errors.append(forbidden("spec.allocateLoadBalancerNodePorts", _OF_BALANCERS))
+        errors.append(forbidden("spec.allocateLoadBalancerNodePorts", _LOAD_BALANCER_ONLY))
     errors += _validate_class(spec)
     errors += _validate_external_policy(spec)
     policy = spec.get("internalTrafficPolicy")
@@ -159,8 +159,8 @@ def _validate_port_numbers(kind: str, ports: list[Object]) -> list[FieldError]:
                 continue
             pair = port["protocol"], number
             if pair in seen:
-                where = f"spec.ports[{i}]"
-                errors.append(duplicate(f"{where}.nodePort", number) if named else duplicate(where, _shown(pair)))
+                path = f"spec.ports[{i}]"
+                errors.append(duplicate(f"{path}.nodePort", number) if named else duplicate(path, _shown(pair)))
             seen.add(pair)
     return errors
 
@@ -183,9 +183,9 @@ def _validate_source_ranges(service: Object) -> list[FieldError]:
         fields = [(field, cidr.strip()) for cidr in text.split(",")] if text else []
     else:
         return []
-    errors = [] if spec["type"] == LOAD_BALANCER else [forbidden(field, _OF_BALANCERS)]
-    for where, cidr in fields:
-        errors += validate_cidr(cidr, where)
+    errors = [] if spec["type"] == LOAD_BALANCER else [forbidden(field, _LOAD_BALANCER_ONLY)]
+    for path, cidr in fields:
+        errors += validate_cidr(cidr, path)
     return errors
 
 
@@ -194,7 +194,7 @@ def _validate_class(spec: Spec) -> list[FieldError]:
     if name is None:
         return []
     if spec["type"] != LOAD_BALANCER:
-        return [forbidden("spec.loadBalancerClass", _OF_BALANCERS)]
+        return [forbidden("spec.loadBalancerClass", _LOAD_BALANCER_ONLY)]
     return [invalid("spec.loadBalancerClass", name, text) for text in label_key(name)]
 
 

@@ -25,13 +25,13 @@ def warnings_of_service(service: Object) -> Iterator[str]:
         for i, address in enumerate(addresses):
             yield from of_address(address, f"spec.clusterIPs[{i}]")
     if is_headless:
-        yield from _of_headless(spec)
-    yield from _of_external(spec, is_headless=is_headless)
+        yield from _headless_warnings(spec)
+    yield from _external_warnings(spec, is_headless=is_headless)
     if spec.get("trafficDistribution") == "PreferClose":
         yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
 
 
-def _of_headless(spec: Mapping[str, Any]) -> Iterator[str]:
+def _headless_warnings(spec: Mapping[str, Any]) -> Iterator[str]:
     for field in ("loadBalancerIP", "externalIPs"):
         if spec.get(field):
             yield f"spec.{field} is ignored for headless services"
@@ -39,7 +39,7 @@ def _of_headless(spec: Mapping[str, Any]) -> Iterator[str]:
         yield "spec.SessionAffinity is ignored for headless services"
 
 
-def _of_external(spec: Mapping[str, Any], *, is_headless: bool) -> Iterator[str]:
+def _external_warnings(spec: Mapping[str, Any], *, is_headless: bool) -> Iterator[str]:
     type_, addresses = spec.get("type"), spec.get("externalIPs") or ()
     for i, address in enumerate(addresses):
         yield from of_address(address, f"spec.externalIPs[{i}]")

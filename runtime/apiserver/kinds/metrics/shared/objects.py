@@ -31,7 +31,7 @@ USAGE: Mapping[str, Any] = {
 }
 
 
-def head_of(source: Object, kind: str, *, now: float, at: int, window: int) -> Object:
+def metrics_object(source: Object, kind: str, *, now: float, at: int, window: int) -> Object:
     """Return the metrics object of a pod or node, without its usage.
 
     kind: "PodMetrics" or "NodeMetrics"
@@ -49,7 +49,7 @@ def head_of(source: Object, kind: str, *, now: float, at: int, window: int) -> O
     return {"kind": kind, "apiVersion": f"{GROUP}/{VERSION}", "metadata": meta, **timestamp}
 
 
-def written(amounts: Amounts) -> dict[str, str]:
+def formatted_usage(amounts: Amounts) -> dict[str, str]:
     """Format usage as quantities: CPU in nanocores, memory in bytes, both rounded up."""
     return {CPU: _cpu(amounts[CPU]), MEMORY: _memory(amounts[MEMORY])}
 

@@ -20,7 +20,7 @@ from kcm.runtime.apiserver.registry.policy_rules import FULL_AUTHORITY, Rule, co
 from kcm.runtime.apiserver.registry.users import MASTERS, Access, AccessControl, User
 
 GROUP = "rbac.authorization.k8s.io"
-_OF_DELETION = ("ownerReferences", "finalizers", "selfLink", "managedFields")
+_GC_FIELDS = ("ownerReferences", "finalizers", "selfLink", "managedFields")
 _ROLE = re.compile(r"\b(?:cluster)?role(?=\.rbac\.)")
 _PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}
 
@@ -32,19 +32,23 @@ def confirm_role(new: Object, old: Object | None, user: User, access: AccessCont
     """
     namespace = namespace_of(new)
     plural = "roles" if namespace else "clusterroles"
-    asked = {
+    attributes = {
         "verb": "escalate",
         "resource": plural,
         "namespace": namespace,
         "name": access.name,
     }
-    if _may(access, user, asked) or only_for_deletion(new, old):
+    if _is_allowed(access, user, attributes) or only_for_deletion(new, old):
         return
-    lack = _lack(access, user, new, plural, rules_in(new))
-    if not lack and (_aggregates(new) or _aggregates(old or {})) and _lack(access, user, new, plural, FULL_AUTHORITY):
-        lack = "must have cluster-admin privileges to use the aggregationRule"
-    if lack:
-        raise status_errors.forbidden(GROUP, plural, name_of(new), lack)
+    error = _missing_permissions(access, user, new, plural, rules_in(new))
+    if (
+        not error
+        and (_aggregates(new) or _aggregates(old or {}))
+        and _missing_permissions(access, user, new, plural, FULL_AUTHORITY)
+    ):
+        error = "must have cluster-admin privileges to use the aggregationRule"
+    if error:
+        raise status_errors.forbidden(GROUP, plural, name_of(new), error)
 
 
 def confirm_binding(new: Object, old: Object | None, user: User, access: AccessControl) -> None:
@@ -55,8 +59,12 @@ def confirm_binding(new: Object, old: Object | None, user: User, access: AccessC
     namespace, role = namespace_of(new), new.get("roleRef") or {}
     plural = "rolebindings" if namespace else "clusterrolebindings"
     kind, name = role.get("kind", ""), role.get("name", "")
-    asked = {"verb": "bind", "resource": _PLURALS.get(kind, ""), "namespace": namespace, "name": name}
-    if MASTERS in user.groups or only_for_deletion(new, old) or (kind in _PLURALS and _may(access, user, asked)):
+    attributes = {"verb": "bind", "resource": _PLURALS.get(kind, ""), "namespace": namespace, "name": name}
+    if (
+        MASTERS in user.groups
+        or only_for_deletion(new, old)
+        or (kind in _PLURALS and _is_allowed(access, user, attributes))
+    ):
         return
     if kind not in _PLURALS:
         raise status_errors.without_reason(f"unsupported role reference kind: {quoted(kind)}")
@@ -65,27 +73,27 @@ def confirm_binding(new: Object, old: Object | None, user: User, access: AccessC
         raise status_errors.not_found(
             GROUP, plural, name
         )  # upstream reports the binding's resource, not the missing role's
-    lack = _lack(access, user, new, plural, rules)
-    if lack:
-        raise status_errors.forbidden(GROUP, plural, name_of(new), lack)
+    error = _missing_permissions(access, user, new, plural, rules)
+    if error:
+        raise status_errors.forbidden(GROUP, plural, name_of(new), error)
 
 
-def _may(access: AccessControl, user: User, asked: dict[str, Any]) -> bool:
+def _is_allowed(access: AccessControl, user: User, attributes: dict[str, Any]) -> bool:
     if MASTERS in user.groups:
         return True
-    return access.authorize(Access(user, {"group": GROUP, "version": "*", **asked})).allowed
+    return access.authorize(Access(user, {"group": GROUP, "version": "*", **attributes})).allowed
 
 
-def _lack(access: AccessControl, user: User, new: Object, plural: str, rules: Sequence[Rule]) -> str:
+def _missing_permissions(access: AccessControl, user: User, new: Object, plural: str, rules: Sequence[Rule]) -> str:
     """Return the error text for rules whose permissions the user lacks; "" if the user has all of them.
 
     plural: resource of `new`, for error texts
     """
     has = access.resolver.rules_for(user, namespace_of(new))
-    lacks = missing(has.rules, rules)
-    if not lacks:
+    lacking = missing(has.rules, rules)
+    if not lacking:
         return ""
-    shown = "\n".join(sorted({str(rule) for rule in compact(lacks)}))
+    shown = "\n".join(sorted({str(rule) for rule in compact(lacking)}))
     text = (
         f"user {quoted(user.name)} (groups={shown_list(user.groups)}) is attempting to grant RBAC permissions not "
         f"currently held:\n{shown}"
@@ -106,5 +114,5 @@ def only_for_deletion(new: Object, old: Object | None) -> bool:
     """
     if old is None:
         return False
-    kept = {**new["metadata"], **{field: old["metadata"].get(field) for field in _OF_DELETION}}
+    kept = {**new["metadata"], **{field: old["metadata"].get(field) for field in _GC_FIELDS}}
     return {**new, "metadata": {name: value for name, value in kept.items() if value is not None}} == old

@@ -29,7 +29,7 @@ _GROUP = "resource.k8s.io"
 def permit_requests(among: Granting, spec: Mapping[str, Any], namespace: str) -> list[FieldError]:
     """Return an error if a new claim or claim template requests adminAccess in a namespace without the label for it."""
     requests = (spec.get("devices") or {}).get("requests") or ()
-    place = _first([(request.get("exactly") or {}).get("adminAccess") for request in requests])
+    place = _first_set([(request.get("exactly") or {}).get("adminAccess") for request in requests])
     if place is None or _is_for_admins(among, namespace):
         return []
     return [forbidden(f"spec.devices.requests[{place}].adminAccess", _ADMIN)]
@@ -52,8 +52,8 @@ def permit_status(among: Granting, new: Object, old: Object, user: User, verb: s
 def _admin_errors(
     among: Granting, claim: Object, now: Mapping[str, Any], before: Mapping[str, Any]
 ) -> Iterable[FieldError]:
-    if _first(_granted(before)) is None:
-        place = _first(_granted(now))
+    if _first_set(_admin_access(before)) is None:
+        place = _first_set(_admin_access(now))
         if place is not None and not _is_for_admins(among, namespace_of(claim)):
             yield forbidden(f"status.allocation.devices.results[{place}].adminAccess", _ADMIN)
 
@@ -62,22 +62,22 @@ def _driver_errors(
     among: Granting, claim: Object, drivers: Iterable[str], user: User, verb: str
 ) -> Iterable[FieldError]:
     verbs = [f"arbitrary-node:{verb}"]
-    if _is_on(user, _node_of(claim["status"]["allocation"])):
+    if _is_token_of_node(user, _node_of(claim["status"]["allocation"])):
         verbs.insert(0, f"associated-node:{verb}")
     for driver in drivers:
-        asked = {"subresource": "driver", "namespace": namespace_of(claim), "name": driver}
-        refusals = [_refusal(among, user, {**asked, "verb": verb_}) for verb_ in verbs]
+        attributes = {"subresource": "driver", "namespace": namespace_of(claim), "name": driver}
+        refusals = [_refusal(among, user, {**attributes, "verb": verb_}) for verb_ in verbs]
         if all(refusals):
             text = f'changing status.devices requires resource="resourceclaims/driver", verb="[{" ".join(verbs)}]"'
             yield forbidden("status.devices", f"{text} permission: {refusals[0]}")
 
 
-def _refusal(among: Granting, user: User, asked: Mapping[str, str]) -> str:
+def _refusal(among: Granting, user: User, attributes: Mapping[str, str]) -> str:
     """Return why the user may not perform this action on ResourceClaims; "" if it is permitted.
 
-    asked: attributes for the authorizer, beside group, version and resource
+    attributes: attributes for the authorizer, beside group, version and resource
     """
-    wanted = {"group": _GROUP, "version": "v1", "resource": "resourceclaims", **asked}
+    wanted = {"group": _GROUP, "version": "v1", "resource": "resourceclaims", **attributes}
     decision = among.access().authorize(Access(user, wanted))
     if decision.allowed:
         return ""
@@ -108,18 +108,18 @@ def _node_of(allocation: Mapping[str, Any]) -> str:
     return values[0] if is_name else ""
 
 
-def _is_on(user: User, node: str) -> bool:
+def _is_token_of_node(user: User, node: str) -> bool:
     return bool(
         node and user.name.startswith(ACCOUNTS) and user.extra.get(NODE_OF_TOKEN) == (node,) and not dns_subdomain(node)
     )
 
 
-def _granted(status: Mapping[str, Any]) -> list[Any]:
+def _admin_access(status: Mapping[str, Any]) -> list[Any]:
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
     return [result.get("adminAccess") for result in results]
 
 
-def _first(wanted: Sequence[Any]) -> int | None:
+def _first_set(wanted: Sequence[Any]) -> int | None:
     return next((place for place, value in enumerate(wanted) if value), None)
 
 

@@ -62,10 +62,10 @@ def wrong_claim(spec: Part, field: str) -> Iterator[FieldError]:
     devices, at = spec.get("devices") or {}, f"{field}.devices"
     names = requests_of(devices)
     requests = devices.get("requests") or ()
-    yield from _each(requests, f"{at}.requests", MOST_REQUESTS, _wrong_request)
-    yield from _twice(requests, f"{at}.requests")
+    yield from _checked_items(requests, f"{at}.requests", MOST_REQUESTS, _wrong_request)
+    yield from _duplicate_names(requests, f"{at}.requests")
     constraints = devices.get("constraints") or ()
-    yield from _each(
+    yield from _checked_items(
         constraints,
         f"{at}.constraints",
         MOST_CONSTRAINTS,
@@ -76,7 +76,7 @@ def wrong_claim(spec: Part, field: str) -> Iterator[FieldError]:
     yield from wrong_configurations(devices.get("config") or (), f"{at}.config")
 
 
-def _each(
+def _checked_items(
     listed: Sequence[Part], field: str, most: int, check: Callable[[Part, str], Iterable[FieldError]]
 ) -> Iterator[FieldError]:
     if len(listed) > most:
@@ -85,7 +85,7 @@ def _each(
         yield from check(item, f"{field}[{i}]")
 
 
-def _twice(named: Sequence[Part], field: str) -> Iterator[FieldError]:
+def _duplicate_names(named: Sequence[Part], field: str) -> Iterator[FieldError]:
     seen: set[str] = set()
     for i, item in enumerate(named):
         name = item.get("name") or ""
@@ -109,8 +109,8 @@ def _wrong_request(request: Part, field: str) -> Iterator[FieldError]:
         for i, alternative in enumerate(first):
             inner = alternative.get("name") or ""
             yield from (invalid(f"{at}[{i}].name", inner, text) for text in dns_label(inner))
-        yield from _each(first, at, MOST_ALTERNATIVES, _wrong_demand)
-        yield from _twice(first, at)
+        yield from _checked_items(first, at, MOST_ALTERNATIVES, _wrong_demand)
+        yield from _duplicate_names(first, at)
 
 
 def _wrong_demand(demand: Part, field: str) -> Iterator[FieldError]:
@@ -145,7 +145,7 @@ def _wrong_toleration(toleration: Part, field: str) -> Iterator[FieldError]:
 
 
 def wrong_selectors(selectors: Sequence[Part], field: str) -> Iterator[FieldError]:
-    yield from _each(selectors, field, MOST_SELECTORS, _wrong_selector)
+    yield from _checked_items(selectors, field, MOST_SELECTORS, _wrong_selector)
 
 
 def _wrong_selector(selector: Part, field: str) -> Iterator[FieldError]:
@@ -234,7 +234,7 @@ def wrong_reference(reference: str, field: str, names: Requests) -> Iterator[Fie
 
 
 def wrong_configurations(configs: Sequence[Part], field: str) -> Iterator[FieldError]:
-    yield from _each(configs, field, MOST_CONFIGS, wrong_configuration)
+    yield from _checked_items(configs, field, MOST_CONFIGS, wrong_configuration)
 
 
 def wrong_configuration(config: Part, field: str) -> Iterator[FieldError]:
