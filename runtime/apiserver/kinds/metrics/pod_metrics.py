@@ -56,7 +56,7 @@ def cells(metrics: Object, _now: float) -> list[Any]:
 _CONTAINER = {
     "type": "object",
     "required": ["name", "usage"],
-    "properties": {"name": {"type": "string", "description": "Of the container."}, "usage": USAGE},
+    "properties": {"name": {"type": "string", "description": "Name of the container."}, "usage": USAGE},
 }
 
 RESOURCE = ResourceDefinition(

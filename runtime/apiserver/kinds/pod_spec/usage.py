@@ -136,7 +136,7 @@ def usage_problems(annotations: Mapping[str, str], field: str) -> Iterator[str]:
             try:
                 read_usage(text)
             except ValueError as err:
-                yield f"{field}[{key}]: {err}; what is used by default counts instead"
+                yield f"{field}[{key}]: {err}; the default usage applies"
 
 
 def is_measured(node: Object | None) -> bool:

@@ -41,7 +41,7 @@ def read_usage(text: str) -> Usage:
     if function is not None:
         return _FUNCTIONS[function[1]]([argument.strip() for argument in function[2].split(",")])
     if "(" in text:
-        raise ValueError(f'"{text}" is not {_FORMS}')
+        raise ValueError(f'"{text}" is not a usage: expected {_FORMS}')
     amount = _amount(text)
     return lambda _seconds: amount
 
@@ -51,16 +51,16 @@ def _steps(arguments: Sequence[str]) -> Usage:
     for step in arguments[1:]:
         time, colon, amount = step.partition(":")
         if not colon:
-            raise ValueError(f'step "{step}" is not like 60s: 800m')
+            raise ValueError(f'step "{step}" must have the form 60s: 800m')
         since = _seconds(time.strip())
         if since <= steps[-1][0]:
-            raise ValueError(f'step "{step}" is not later than the one before')
+            raise ValueError(f'step "{step}" is not later than the previous step')
         steps.append((since, _amount(amount.strip())))
     return lambda seconds: next(amount for since, amount in reversed(steps) if since <= max(seconds, 0.0))
 
 
 def _ramp(arguments: Sequence[str]) -> Usage:
-    first, last, over = _curve_arguments("ramp", arguments, "from, to, how long")
+    first, last, over = _curve_arguments("ramp", arguments, "from, to, duration")
     return lambda seconds: _interpolate(first, last, min(max(seconds / over, 0.0), 1.0))
 
 
@@ -89,7 +89,7 @@ def _amount(text: str) -> Decimal:
     try:
         amount = parse_quantity(text)
     except ValueError:
-        raise ValueError(f'"{text}" is no quantity: expected {_FORMS}') from None
+        raise ValueError(f'"{text}" is not a quantity: expected {_FORMS}') from None
     if not 0 <= amount < _TOO_MUCH:
         raise ValueError(f'amount "{text}" is {"negative" if amount < 0 else "too large"}')
     return amount
@@ -99,4 +99,4 @@ def _seconds(text: str) -> float:
     try:
         return nanoseconds_of(text) / 1e9
     except ValueError:
-        raise ValueError(f'"{text}" is no duration such as 90s, 5m or 1h30m') from None
+        raise ValueError(f'"{text}" is not a duration such as 90s, 5m or 1h30m') from None

@@ -49,7 +49,7 @@ def read_service_ranges(cidrs: Iterable[str]) -> dict[str, Network]:
     networks = [ip_network(cidr.strip()) for cidr in cidrs]
     found: dict[str, Network] = {IPV4 if network.version == 4 else IPV6: network for network in networks}
     if not found or len(found) < len(networks):
-        raise ValueError("one range of addresses is needed, or one of each IP family")
+        raise ValueError("expected one service CIDR, or one of each IP family")
     for network in networks:
         if network.num_addresses < _MINIMUM_ADDRESSES:
             raise ValueError(f"{network} has fewer than {_MINIMUM_ADDRESSES} addresses")

@@ -27,7 +27,7 @@ COLUMNS = (
 USAGE: Mapping[str, Any] = {
     "type": "object",
     "additionalProperties": {"type": "string", "x-kubernetes-int-or-string": True},
-    "description": "How much is used, by resource; of memory the working set.",
+    "description": "Usage by resource; for memory, the size of the working set.",
 }
 
 
@@ -70,8 +70,8 @@ def schema_of(field: str, schema: Mapping[str, Any]) -> Mapping[str, Any]:
     The schema consists of timestamp, window and one more field. The descriptions differ from upstream's.
     """
     properties = {
-        "timestamp": {"type": "string", "format": "date-time", "description": "When the window ends."},
-        "window": {"type": "string", "description": "The time before timestamp that usage was measured in."},
+        "timestamp": {"type": "string", "format": "date-time", "description": "End of the measured period."},
+        "window": {"type": "string", "description": "Length of the measured period before timestamp."},
         field: schema,
     }
     return {"type": "object", "required": sorted(properties), "properties": properties}

@@ -14,7 +14,7 @@ METRICS = "/apis/metrics.k8s.io/v1beta1"
 PODS, NODES = f"{METRICS}/namespaces/default/pods", f"{METRICS}/nodes"
 CPU, MEMORY = "hollow.kcm.dev/cpu-usage", "hollow.kcm.dev/memory-usage"
 STARTED = "2001-09-09T01:46:40Z"  # start of the server's clock; the next sample is due in 5 s
-WARNED = "is no quantity: expected an amount"
+WARNED = "is not a quantity: expected an amount"
 
 
 @pytest.fixture
@@ -223,7 +223,7 @@ def test_malformed_annotation_of_a_template_causes_a_warning(api: Api) -> None:
     made = api.replicaset()
     made["spec"]["template"]["metadata"]["annotations"] = {f"c.{CPU}": "steps(1, 2)"}
     (warning,) = api.create("deployments", made).warnings
-    assert warning.startswith(f'spec.template.metadata.annotations[c.{CPU}]: step "2" is not like 60s: 800m')
+    assert warning.startswith(f'spec.template.metadata.annotations[c.{CPU}]: step "2" must have the form 60s: 800m')
 
 
 def test_few_of_many_warnings_are_sent(api: Api) -> None:

@@ -12,8 +12,8 @@ from tests.support.objects import service
 @pytest.mark.parametrize(
     ("cidrs", "why"),
     [
-        ((), "one range of addresses is needed, or one of each IP family"),
-        (("10.0.0.0/24", "10.1.0.0/24"), "one range of addresses is needed, or one of each IP family"),
+        ((), "expected one service CIDR, or one of each IP family"),
+        (("10.0.0.0/24", "10.1.0.0/24"), "expected one service CIDR, or one of each IP family"),
         (("10.0.0.0/29",), "10.0.0.0/29 has fewer than 16 addresses"),
         (("10.0.0.1/24",), "10.0.0.1/24 has host bits set"),
         (("x",), "'x' does not appear to be an IPv4 or IPv6 network"),
