@@ -117,7 +117,7 @@ def number_of(revision: Mapping[str, Any]) -> int:
     return number if type(number) is int else 0
 
 
-def in_order(revisions: Iterable[Object]) -> list[Object]:
+def sort_revisions(revisions: Iterable[Object]) -> list[Object]:
     """Sort ControllerRevisions by revision number, creation time and name. Source: SortControllerRevisions."""
     return sorted(
         revisions,
@@ -169,7 +169,7 @@ def equal_revisions(revisions: Iterable[Object], needle: Mapping[str, Any]) -> l
 
 
 def surplus(
-    revisions: Iterable[Object], *, limit: int, live: Collection[str], handle: Callable[[Object], str] = name_of
+    revisions: Iterable[Object], *, limit: int, live: Collection[str], identify: Callable[[Object], str] = name_of
 ) -> list[Object]:
     """Return the revisions to delete: the oldest unused revisions, so that at most `limit` unused revisions remain.
 
@@ -181,7 +181,7 @@ def surplus(
     """
     if limit < 0:
         return []
-    idle = [revision for revision in in_order(revisions) if handle(revision) not in live]
+    idle = [revision for revision in sort_revisions(revisions) if identify(revision) not in live]
     return idle[: max(0, len(idle) - limit)]
 
 

@@ -23,7 +23,7 @@ def at_least_one(flag: str, value_of: Callable[[Options], int]) -> Check:
     return check
 
 
-def outside(flag: str, value: int, *, largest: int) -> Iterator[str]:
+def range_errors(flag: str, value: int, *, largest: int) -> Iterator[str]:
     """Yield an error text if the value of the flag is not between 1 and `largest`."""
     if value < 1:
         yield f"{flag} must not be less than 1, but got {value}"

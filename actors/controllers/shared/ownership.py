@@ -47,24 +47,24 @@ class Claimable(Protocol):
     def deleting(self) -> bool: ...
 
 
-class Seen(NamedTuple):
+class ClaimFields(NamedTuple):
     """Implementation of Claimable for resources other than pods, whose table entries have no PodFacts."""
 
     labels: Mapping[str, str]
     deleting: bool
 
 
-def look_into(lister: Lister) -> Callable[[Entry], Seen]:
+def claim_fields_reader(lister: Lister) -> Callable[[Entry], ClaimFields]:
     """Return a function that decodes an entry's object and returns its labels and deletion state.
 
     It is for resources whose table entries have no facts.
     """
 
-    def look(entry: Entry) -> Seen:
+    def fields_of(entry: Entry) -> ClaimFields:
         meta = metadata(lister.object_of(entry))
-        return Seen(meta.get("labels") or {}, meta.get("deletionTimestamp") is not None)
+        return ClaimFields(meta.get("labels") or {}, meta.get("deletionTimestamp") is not None)
 
-    return look
+    return fields_of
 
 
 class ClaimPlan(NamedTuple):
@@ -80,7 +80,7 @@ def plan_claim(
     *,
     owner: Object,
     matches: Callable[[Mapping[str, str]], bool],
-    look: Callable[[Entry], Claimable] = attrgetter("facts"),
+    fields_of: Callable[[Entry], Claimable] = attrgetter("facts"),
     belongs: Callable[[Entry], bool] | None = None,
 ) -> ClaimPlan:
     """Decide which candidates the owner keeps, adopts and releases. Objects of other controllers are ignored.
@@ -109,8 +109,8 @@ def plan_claim(
             if controller.uid != owner_uid:
                 continue
             ours = controller
-        seen = look(entry)
-        labels = seen.labels
+        fields = fields_of(entry)
+        labels = fields.labels
         if labels is not last:
             known = verdicts.get(id(labels))
             if known is None:
@@ -122,7 +122,7 @@ def plan_claim(
                 plan.kept.append(entry)
             elif not owner_deleting:
                 plan.released.append(entry)
-        elif wanted and not seen.deleting and (not namespace or split_key(entry.key)[0] == namespace):
+        elif wanted and not fields.deleting and (not namespace or split_key(entry.key)[0] == namespace):
             plan.adopted.append(entry)
     return plan
 
@@ -161,7 +161,7 @@ def claim(
     owner: Object,
     owners: Resource,  # of `owner`
     matches: Callable[[Mapping[str, str]], bool],
-    look: Callable[[Entry], Claimable] = attrgetter("facts"),
+    fields_of: Callable[[Entry], Claimable] = attrgetter("facts"),
     belongs: Callable[[Entry], bool] | None = None,
     finalizers: Sequence[str] = (),  # added to adopted objects, removed from released ones
 ) -> Step[list[Entry]]:
@@ -173,7 +173,7 @@ def claim(
     does not exist, or if the server rejects a release as invalid (422): then the object has lost the owner reference,
     or was replaced.
     """
-    plan = plan_claim(candidates, owner=owner, matches=matches, look=look, belongs=belongs)
+    plan = plan_claim(candidates, owner=owner, matches=matches, fields_of=fields_of, belongs=belongs)
     if not plan.adopted and not plan.released:
         return plan.kept
     failures: list[tuple[Command, Failure]] = []
@@ -203,7 +203,7 @@ def claim(
         elif not isinstance(outcome, NotFound) and (adopting or not _is_unprocessable(outcome)):
             failures.append((command, outcome))
     if failures:
-        raise CommandError(failures[0][0], _aggregate([failure for _, failure in failures]))
+        raise CommandError(failures[0][0], _combined([failure for _, failure in failures]))
     return kept
 
 
@@ -233,7 +233,7 @@ def _is_unprocessable(failure: Failure) -> bool:
     return isinstance(failure, Invalid) and failure.code == 422
 
 
-def _aggregate(failures: Sequence[Failure]) -> Failure:
+def _combined(failures: Sequence[Failure]) -> Failure:
     """Combine failures: return the first failure with the messages of all failures."""
     messages = list(dict.fromkeys(failure.message for failure in failures))
     return (

@@ -18,7 +18,7 @@ from kcm.actors.controllers.shared.controller_revisions import (
     revision_name,
     update_revision,
 )
-from kcm.actors.controllers.shared.ownership import claim, look_into
+from kcm.actors.controllers.shared.ownership import claim, claim_fields_reader
 from kcm.actors.reconciliation import Step, get_live, must_object, perform
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import AlreadyExists, Done
@@ -44,11 +44,13 @@ def claim_revisions(
     unreadable = lister.first_unreadable(namespace_of(owner), owner=uid_of(owner))
     if unreadable is not None:
         raise UnreadableError(CONTROLLER_REVISIONS, unreadable)
-    look, owned = look_into(lister), lister.entries_owned_by(uid_of(owner))
+    fields_of, owned = claim_fields_reader(lister), lister.entries_owned_by(uid_of(owner))
     if not releases:
-        owned = [entry for entry in owned if matches(look(entry).labels)]
+        owned = [entry for entry in owned if matches(fields_of(entry).labels)]
     candidates = [*owned, *lister.orphan_entries(namespace_of(owner))]
-    claimed = yield from claim(candidates, lister=lister, owner=owner, owners=owners, matches=matches, look=look)
+    claimed = yield from claim(
+        candidates, lister=lister, owner=owner, owners=owners, matches=matches, fields_of=fields_of
+    )
     return [lister.object_of(entry) for entry in claimed]
 
 

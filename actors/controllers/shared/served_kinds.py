@@ -19,10 +19,10 @@ from kcm.runtime.tables.tables import Tables
 K = TypeVar("K")
 V = TypeVar("V")
 
-FIRST_RETRY = 1.0  # seconds until a lookup that came before the first discovery is retried
+DISCOVERY_RETRY = 1.0  # seconds until a lookup that came before the first discovery is retried
 
 
-def _none(_served: ServedResource) -> bool:
+def _selects_nothing(_served: ServedResource) -> bool:
     return False
 
 
@@ -30,7 +30,7 @@ def _no_keys(_resource: Resource, _change: Change, _tables: Tables) -> Iterable[
     return ()
 
 
-KINDS_ALONE: Discovered[Key] = Discovered(select=_none, to=_no_keys)
+KINDS_ONLY: Discovered[Key] = Discovered(select=_selects_nothing, to=_no_keys)
 """Value of ControllerSpec.discovers for a controller that needs the served kinds, but no tables of their objects."""
 
 
@@ -45,23 +45,23 @@ class ServedKinds:
         self._kinds: Mapping[tuple[str, str], ServedResource] | None = None
         self._resources: Mapping[str, Resource] | None = None
         self._groups: Mapping[tuple[str, str], Sequence[ServedResource]] | None = None
-        self._ever: dict[tuple[str, str], Resource] = {}  # also kinds that are not served any more
+        self._ever_served: dict[tuple[str, str], Resource] = {}  # also kinds that are not served any more
 
-    def hear(self, message: Any) -> tuple[()]:
+    def on_message(self, message: Any) -> tuple[()]:
         """Update the mapping from a message; usable as `on_message` of a reconciler.
 
         Returns no keys to enqueue. Raises TypeError for messages other than TablesChanged and Restarted.
         """
         match message:
             case TablesChanged(served=served):
-                self.follow(served)
+                self.update_served(served)
             case Restarted():
                 pass
             case _:
                 raise TypeError(f"a reconciler that follows served kinds cannot handle {message!r}")
         return ()
 
-    def follow(self, served: Iterable[ServedResource]) -> None:
+    def update_served(self, served: Iterable[ServedResource]) -> None:
         kinds: dict[tuple[str, str], ServedResource] = {}
         resources: dict[str, Resource] = {}
         groups: dict[tuple[str, str], list[ServedResource]] = {}
@@ -73,7 +73,7 @@ class ServedKinds:
             if all(entry.plural != known.plural for known in of_kind):
                 of_kind.append(entry)
         self._kinds, self._resources, self._groups = kinds, resources, groups
-        self._ever.update((kind, resources[entry.resource.id]) for kind, entry in kinds.items())
+        self._ever_served.update((kind, resources[entry.resource.id]) for kind, entry in kinds.items())
 
     def find(self, api_version: str, kind: str) -> ServedResource | None:
         """Return the resource with this apiVersion and kind; None if it is not served.
@@ -91,7 +91,7 @@ class ServedKinds:
 
         None if it was never served since the start.
         """
-        return self._ever.get((api_version, kind))
+        return self._ever_served.get((api_version, kind))
 
     def resource(self, resource_id: str) -> Resource | None:
         """Return the resource with this Resource.id; None if it is not served."""
@@ -100,5 +100,5 @@ class ServedKinds:
 
 def _known(found: Mapping[K, V] | None) -> Mapping[K, V]:
     if found is None:
-        raise Retry("discovery has not completed yet", after=FIRST_RETRY)
+        raise Retry("discovery has not completed yet", after=DISCOVERY_RETRY)
     return found

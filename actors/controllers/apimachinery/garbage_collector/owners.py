@@ -37,7 +37,7 @@ class KnownOwners:
 
     # What is served.
 
-    def follow(self, resources: Iterable[ServedResource], served: Iterable[ServedResource]) -> None:
+    def update_served(self, resources: Iterable[ServedResource], served: Iterable[ServedResource]) -> None:
         """Update the served resources after a discovery.
 
         resources: the resources that have a table, or will have one when it has synced.
@@ -47,7 +47,7 @@ class KnownOwners:
         self._announced = {
             resource.resource.id: self._announced.get(resource.resource.id, now) for resource in resources
         }
-        self._served.follow(served)
+        self._served.update_served(served)
 
     def resource_of(self, item: Item) -> Resource | None:
         """Return the item's resource, in the version that is served now; None if it is not served."""

@@ -118,7 +118,7 @@ class GarbageCollectorReconciler:
     def on_message(self, message: Any) -> Iterable[Enqueue]:
         match message:
             case TablesChanged(resources=resources, served=served):
-                self._owners.follow(resources, served)
+                self._owners.update_served(resources, served)
             case Restarted():
                 pass
             case _:

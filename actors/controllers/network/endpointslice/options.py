@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcm.actors.controllers.shared.option_checks import outside
+from kcm.actors.controllers.shared.option_checks import range_errors
 from kcm.actors.options import ControllerOptions, Options
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.declaration import flag
@@ -38,5 +38,5 @@ class EndpointSliceOptions(ControllerOptions):
 
 def check_limits(options: Options) -> Iterator[str]:
     slices = options[EndpointSliceOptions]
-    yield from outside("concurrent-service-endpoint-syncs", slices.concurrent_syncs, largest=50)
-    yield from outside("max-endpoints-per-slice", slices.max_endpoints, largest=1000)
+    yield from range_errors("concurrent-service-endpoint-syncs", slices.concurrent_syncs, largest=50)
+    yield from range_errors("max-endpoints-per-slice", slices.max_endpoints, largest=1000)

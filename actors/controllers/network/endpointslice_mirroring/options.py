@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcm.actors.controllers.shared.option_checks import outside
+from kcm.actors.controllers.shared.option_checks import range_errors
 from kcm.actors.options import ControllerOptions, Options
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.declaration import flag
@@ -38,5 +38,5 @@ class EndpointSliceMirroringOptions(ControllerOptions):
 
 def check_limits(options: Options) -> Iterator[str]:
     mirroring = options[EndpointSliceMirroringOptions]
-    yield from outside("mirroring-concurrent-service-endpoint-syncs", mirroring.concurrent_syncs, largest=50)
-    yield from outside("mirroring-max-endpoints-per-subset", mirroring.max_endpoints, largest=1000)
+    yield from range_errors("mirroring-concurrent-service-endpoint-syncs", mirroring.concurrent_syncs, largest=50)
+    yield from range_errors("mirroring-max-endpoints-per-subset", mirroring.max_endpoints, largest=1000)

@@ -15,10 +15,10 @@ from typing import NamedTuple
 from kcm.actors.controllers.shared.controller_revisions import (
     create_revision,
     equal_data,
-    in_order,
     labelled,
     next_number,
     number_of,
+    sort_revisions,
     template_data,
     update_revision,
 )
@@ -79,7 +79,7 @@ def ensure_history(daemon_set: DaemonSet, *, revisions: Lister, pods: Sequence[E
     data = template_data(daemon_set.obj)
     current: list[Object] = []
     old: list[Object] = []
-    for revision in in_order(claimed):
+    for revision in sort_revisions(claimed):
         if HASH_LABEL not in labels_of(revision):
             revision = yield from must_object(update_revision(labelled(revision, HASH_LABEL, name_of(revision))))
         (current if equal_data(revision.get("data"), data) else old).append(revision)
@@ -104,7 +104,7 @@ def surplus_revisions(old: Sequence[Object], pods: Iterable[Entry], *, limit: in
     if surplus <= 0:
         return []
     live: Collection[str | None] = {pod.facts.labels.get(HASH_LABEL) for pod in pods}
-    return [revision for revision in in_order(old) if labels_of(revision).get(HASH_LABEL) not in live][:surplus]
+    return [revision for revision in sort_revisions(old) if labels_of(revision).get(HASH_LABEL) not in live][:surplus]
 
 
 def clean_up(revisions: Sequence[Object]) -> Step[None]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kcm.actors.controllers.shared.ownership import claim, look_into
+from kcm.actors.controllers.shared.ownership import claim, claim_fields_reader
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
 from kcm.actors.controllers.shared.unknown_outcomes import UNREADABLE_DELAY
 from kcm.actors.controllers.workloads.deployment.objects import (
@@ -197,7 +197,7 @@ class DeploymentReconciler:
             owner=deployment.obj,
             owners=DEPLOYMENTS,
             matches=deployment.selector.matches,
-            look=look_into(lister),
+            fields_of=claim_fields_reader(lister),
         )
         return Rollout(
             deployment,

@@ -86,7 +86,7 @@ class DisruptionReconciler:
         self._reported: dict[Key, _Reported] = {}  # by budget
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
-        return self._served.hear(message)
+        return self._served.on_message(message)
 
     # Queue disruption.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kcm.actors.controllers.shared.served_kinds import KINDS_ALONE
+from kcm.actors.controllers.shared.served_kinds import KINDS_ONLY
 from kcm.actors.controllers.workloads.disruption.matching import (
     BUDGET_FACTS,
     budgets_of_pod,
@@ -75,6 +75,6 @@ SPEC = ControllerSpec(
     ),
     indexes=(MARKED_PODS,),
     facts=(BUDGET_FACTS, *(Facts(resource, size_facts) for resource in SIZED)),
-    discovers=KINDS_ALONE,
+    discovers=KINDS_ONLY,
     build=_build,
 )

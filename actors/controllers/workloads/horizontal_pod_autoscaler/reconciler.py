@@ -100,7 +100,7 @@ class AutoscalerReconciler:
         )
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
-        return self._served.hear(message)
+        return self._served.on_message(message)
 
     def schedule(self, key: Key) -> Reconciliation:
         """Schedule an evaluation of a new or changed autoscaler in one period, unless an earlier one is scheduled."""

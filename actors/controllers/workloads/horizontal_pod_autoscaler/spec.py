@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcm.actors.controllers.shared.option_checks import at_least_one
-from kcm.actors.controllers.shared.served_kinds import KINDS_ALONE, ServedKinds
+from kcm.actors.controllers.shared.served_kinds import KINDS_ONLY, ServedKinds
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import AutoscalerSettings
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics import Monitor
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis import MetricsApis
@@ -73,6 +73,6 @@ SPEC = ControllerSpec(
         ),
     ),
     reads=(PODS,),
-    discovers=KINDS_ALONE,
+    discovers=KINDS_ONLY,
     build=_build,
 )

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from kcm.actors.controllers.shared.controller_revisions import (
     equal_revisions,
-    in_order,
     new_revision,
     next_number,
+    sort_revisions,
     surplus,
     template_data,
     with_template_of,
@@ -49,7 +49,7 @@ def settle_revisions(stateful_set: StatefulSet, revisions: Iterable[Object]) -> 
 
     If an older revision has the same template, its number is raised to make it the newest.
     """
-    known = in_order(revisions)
+    known = sort_revisions(revisions)
     collisions = stateful_set.collision_count
     proposed = _proposed(stateful_set, known, collisions)
     equal = equal_revisions(known, proposed)

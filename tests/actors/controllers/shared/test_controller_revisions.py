@@ -13,12 +13,12 @@ from kcm.actors.controllers.shared.controller_revisions import (
     data_bytes,
     data_hash,
     equal_revisions,
-    in_order,
     labelled,
     new_revision,
     next_number,
     revision_name,
     same_data,
+    sort_revisions,
     surplus,
     template_data,
     update_revision,
@@ -90,7 +90,7 @@ def test_new_revision_is_owned_and_named_by_the_hash_of_its_data() -> None:
 def test_revisions_are_ordered_by_number_creation_and_name() -> None:
     late = "2026-01-01T00:00:01Z"
     revisions = [revision("d", 2), revision("c", 1, created=late), revision("b", 1), revision("a", 1)]
-    assert names(in_order(revisions)) == ["a", "b", "c", "d"]
+    assert names(sort_revisions(revisions)) == ["a", "b", "c", "d"]
 
 
 def test_next_number_is_above_all_others() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.controllers.shared.ownership import Seen, claim, look_into, plan_claim
+from kcm.actors.controllers.shared.ownership import ClaimFields, claim, claim_fields_reader, plan_claim
 from kcm.actors.reconciliation import Reconciliation
 from kcm.actors.simulation.driver import Bench, bodies, drive
 from kcm.protocols.messages.command_error import CommandError
@@ -125,7 +125,7 @@ def test_objects_without_facts_are_decoded() -> None:
     nodes = Bench({NODES: [{"metadata": {"name": "n1", "labels": WEB, "deletionTimestamp": "2026-01-01T00:00:00Z"}}]})
     lister = nodes.tables[NODES]
     (entry,) = lister.entries()
-    assert look_into(lister)(entry) == Seen(WEB, True)
+    assert claim_fields_reader(lister)(entry) == ClaimFields(WEB, True)
 
 
 def claiming(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.actors.controllers.shared.served_kinds import FIRST_RETRY, ServedKinds
+from kcm.actors.controllers.shared.served_kinds import DISCOVERY_RETRY, ServedKinds
 from kcm.actors.reconciliation import Retry
 from kcm.protocols.messages.discovery import ServedResource
 
@@ -24,7 +24,7 @@ def test_lookup_is_retried_before_discovery_is_complete() -> None:
     for ask in (lambda: kinds.find("v1", "Pod"), lambda: kinds.resource("v1/pods")):
         with pytest.raises(Retry) as raised:
             ask()
-        assert raised.value.after == FIRST_RETRY
+        assert raised.value.after == DISCOVERY_RETRY
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_kind_is_found_in_the_version_of_a_reference(
     api_version: str, kind: str, expected: ServedResource | None
 ) -> None:
     kinds = ServedKinds()
-    kinds.follow([V1, V2, ELSEWHERE, CORE])
+    kinds.update_served([V1, V2, ELSEWHERE, CORE])
     assert kinds.find(api_version, kind) == expected
     if expected is not None:
         assert kinds.resource(expected.resource.id) == expected.resource
@@ -53,15 +53,15 @@ def test_kind_is_found_in_the_version_of_a_reference(
 def test_first_served_resource_of_a_kind_is_found() -> None:
     kinds = ServedKinds()
     twin = served("example.com", "v1", "snowflakes", "Flake", scale="autoscaling/v1")
-    kinds.follow([V1, twin])
+    kinds.update_served([V1, twin])
     assert kinds.find("example.com/v1", "Flake") == V1
     assert kinds.resource(twin.resource.id) == twin.resource
 
 
 def test_kind_that_is_not_served_anymore_is_not_found() -> None:
     kinds = ServedKinds()
-    kinds.follow([V1, CORE])
-    kinds.follow([CORE])
+    kinds.update_served([V1, CORE])
+    kinds.update_served([CORE])
     assert (kinds.find("example.com/v1", "Flake"), kinds.resource(V1.resource.id)) == (None, None)
-    kinds.follow([])
+    kinds.update_served([])
     assert kinds.find("v1", "Pod") is None

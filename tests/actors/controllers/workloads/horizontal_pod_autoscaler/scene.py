@@ -82,7 +82,7 @@ class Scene:
         self.first: dict[str, list[Outcome]] = {}
         self.scale, self.measured = scale, measured
         served, clock = ServedKinds(), self.bench.clock
-        served.follow([_served(*target) for target in TARGETS])
+        served.update_served([_served(*target) for target in TARGETS])
         self.sources = MetricSources(
             pods=self.bench.tables[PODS],
             apis=MetricsApis(served=served, clock=clock, period=PERIOD),

@@ -34,7 +34,7 @@ Ask = Callable[[MetricsApis], Step[Any]]
 def asked(ask: Ask, *items: Object) -> tuple[Any, str, tuple[tuple[str, str], ...]]:
     """Return the result, and the path and query of the last request."""
     served, bench = ServedKinds(), Bench({})
-    served.follow(
+    served.update_served(
         [ServedResource(group="apps", version="v1", plural="deployments", kind="Deployment", namespaced=True)]
     )
     last = Fetch("")
