@@ -81,7 +81,7 @@ class Calendar:
         return (None, None)
 
     def _strike_the_idle(self) -> None:
-        self._world.disturb_the_idle()
+        self._world.strike_idle()
         self._clock.call_after(IDLE, self._strike_the_idle)
 
     # Server and processes.

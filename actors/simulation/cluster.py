@@ -321,7 +321,7 @@ class SimulatedCluster:
     def _tick(self) -> None:
         if not self.network.server_is_down:
             self.server.tick(self.clock.now())
-        self.network.remember()
+        self.network.record_revision()
         self._processes.revive()
         self.clock.call_after(TICK, self._tick)
 

@@ -39,7 +39,7 @@ from kcm.protocols.times import format_time
 from kcm.runtime.apiserver.schema.merge_schemas import merge_schema_of
 from kcm.runtime.apiserver.schema.patches import apply_json_patch, apply_merge_patch
 from kcm.runtime.apiserver.schema.strategic_merge import apply_strategic_merge
-from kcm.runtime.simulation.coroutines import run_to_its_end
+from kcm.runtime.simulation.coroutines import run_to_completion
 from kcm.runtime.tables.entry import Unreadable
 from kcm.runtime.tables.table import Entry, Table, TableWriter
 from kcm.runtime.tables.tables import Tables
@@ -328,7 +328,7 @@ def drive_steps(
 
 def _carried_out(command: Outside) -> Outcome:
     made = command.prepare(sender="", incarnation=0, most=None).run()
-    outcome: Outcome = run_to_its_end(made) if command.is_async else made
+    outcome: Outcome = run_to_completion(made) if command.is_async else made
     return outcome
 
 

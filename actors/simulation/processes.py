@@ -97,7 +97,7 @@ class Processes:
         running = self.running[name]
         if running.process.alive:
             running.process.crash()
-            self._network.hang_up(name)
+            self._network.cancel_streams(name)
             self.note(name, "process crashed")
 
     def start_again(self, name: str) -> None:
@@ -140,7 +140,7 @@ class Processes:
             spawner=process,
             make_table=frozen_table,
             cloud=self._cloud,
-            calls=self._calls.way(name, process),
+            calls=self._calls.of_process(name, process),
             seed=seed,
             authority=AUTHORITY,
         )

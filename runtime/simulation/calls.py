@@ -54,16 +54,16 @@ class SimulatedCalls:
         self.made: list[tuple[float, Call | CloudCall]] = []
         self.injector: Injector | None = None
         self.witnesses: list[CallWitness] = []
-        self._own = _Way(self, "", SideThread(clock))
+        self._own = _ProcessCalls(self, "", SideThread(clock))
 
-    def way(self, name: str, process: SimulatedProcess | None = None) -> Calls:
+    def of_process(self, name: str, process: SimulatedProcess | None = None) -> Calls:
         """Return the Calls interface of one process.
 
         name: name of the process, for faults and observers
         process: the process; None if it never ends or pauses
         """
         thread = SideThread(self.clock) if process is None else process.calls
-        calls = _Way(self, name, thread)
+        calls = _ProcessCalls(self, name, thread)
         if self.injector is None:
             return calls
         return FaultyCalls(calls, partial(self.injector.strike, process=name), clock=thread.clock)
@@ -83,8 +83,8 @@ class SimulatedCalls:
     def close(self) -> None:
         self._own.close()
 
-    def begins(self, process: str, prepared: PreparedCall, go: Callable[[], None], *, thread: SideThread) -> None:
-        """Record that a process makes a call, and call `go` when the call arrives.
+    def record(self, process: str, prepared: PreparedCall, arrive: Callable[[], None], *, thread: SideThread) -> None:
+        """Record that a process makes a call, and call `arrive` when the call arrives.
 
         A fault may delay the arrival. A delayed call does not arrive if the process has ended.
 
@@ -98,12 +98,12 @@ class SimulatedCalls:
             hung = self.injector.strike(FaultKind.CALL_HUNG, process=process, resource=resource, key=key, at=prepared)
             if hung is not None:
                 if hung.seconds > 0:
-                    self.clock.call_after(self.latency + hung.seconds, lambda: None if thread.stopped else go())
+                    self.clock.call_after(self.latency + hung.seconds, lambda: None if thread.stopped else arrive())
                 return
-        self.clock.call_after(self.latency, go)
+        self.clock.call_after(self.latency, arrive)
 
 
-class _Way:
+class _ProcessCalls:
     """Implementation of kcm.runtime.calls.prepared_calls.Calls for one process."""
 
     def __init__(self, outside: SimulatedCalls, process: str, thread: SideThread) -> None:
@@ -142,16 +142,16 @@ class _Way:
             return None
 
         cancel: Callable[[], None] = lambda: None  # noqa: E731
-        over = False
+        stopped = False
 
         def start() -> None:
             nonlocal cancel
-            if not over:
+            if not stopped:
                 cancel = self._loop.start(listening(), ended)
 
         def stop() -> None:
-            nonlocal over
-            over = True
+            nonlocal stopped
+            stopped = True
             cancel()
 
         self._outside.clock.call_after(0.0, lambda: self._thread.do(start))  # not within the actor that listens
@@ -165,13 +165,13 @@ class _Way:
         self._coroutines.pool.close()
 
     def _call(self, number: int, prepared: PreparedCall) -> None:
-        def arrives() -> None:
+        def on_arrival() -> None:
             with guarded():
                 outcome: Outcome = prepared.run()
             _raise_blocking(outcome)
             self._thread.do(lambda: self._threads.returned(number, outcome))
 
-        self._outside.begins(self._process, prepared, arrives, thread=self._thread)
+        self._outside.record(self._process, prepared, on_arrival, thread=self._thread)
 
     def _start(self, number: int, prepared: PreparedCall) -> None:
         def ended(outcome: Outcome | None) -> None:
@@ -179,14 +179,14 @@ class _Way:
             _raise_blocking(outcome)
             self._coroutines.returned(number, CANCELLED if outcome is None else outcome)
 
-        def arrives() -> None:
+        def on_arrival() -> None:
             if number in self._tasks:
                 cancel = self._loop.start(prepared.run(), ended)
                 if number in self._tasks:  # it has not ended yet
                     self._tasks[number] = cancel
 
         self._tasks[number] = lambda: ended(None)  # cancelled before it arrives
-        self._outside.begins(self._process, prepared, lambda: self._thread.do(arrives), thread=self._thread)
+        self._outside.record(self._process, prepared, lambda: self._thread.do(on_arrival), thread=self._thread)
 
     def _interrupt(self, number: int) -> None:
         cancel = self._tasks.get(number)

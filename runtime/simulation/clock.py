@@ -21,7 +21,7 @@ class _Alarm:
 class VirtualClock:
     """Virtual clock of a simulation. Implements kcm.runtime.scheduling.clock.Clock, for one thread.
 
-    An alarm runs when `sound_due` is called after the time was advanced to it.
+    An alarm runs when `run_due` is called after the time was advanced to it.
 
     skew: seconds by which now() is ahead, to simulate a clock that was set forward or back
     """
@@ -73,7 +73,7 @@ class VirtualClock:
         """Advance the time. Does nothing if `when` is in the past."""
         self.elapsed = max(self.elapsed, when)
 
-    def sound_due(self) -> bool:
+    def run_due(self) -> bool:
         """Run the next alarm if it is due. Return whether one was due."""
         due = self._due
         while due and due[0][0] <= self.elapsed:
@@ -111,7 +111,7 @@ class ProcessClock:
 
     def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:
         if not self._stopped:
-            self._base.call_at(who, when, lambda: self._sound(who, what))
+            self._base.call_at(who, when, lambda: self._run(who, what))
 
     def cancel(self, who: Hashable) -> None:
         self._base.cancel(who)
@@ -120,7 +120,7 @@ class ProcessClock:
         """Drop all alarms, because the process has ended."""
         self._stopped = True
 
-    def _sound(self, who: Hashable, what: Callable[[], None]) -> None:
+    def _run(self, who: Hashable, what: Callable[[], None]) -> None:
         if self._base.elapsed < self.paused_until:
             self.call_at(who, self.paused_until, what)
         elif not self._stopped:

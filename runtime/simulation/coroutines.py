@@ -98,11 +98,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
 
-        def sound() -> None:
+        def run_handle() -> None:
             self._due.append(handle)
             self._run()
 
-        self._clock.call_once(when, lambda: self._thread.do(sound))
+        self._clock.call_once(when, lambda: self._thread.do(run_handle))
         return handle
 
     def call_later(  # type: ignore[override]  # without its type variables, which only its callers need
@@ -135,7 +135,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Do nothing, because `_run` skips cancelled handles."""
 
 
-def run_to_its_end(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_to_completion(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine on a virtual clock of its own, and return its result.
 
     Raises RuntimeError if the coroutine waits and no timer is pending.
@@ -145,7 +145,7 @@ def run_to_its_end(coroutine: Coroutine[Any, Any, T]) -> T:
     cancel = loop.start(coroutine, returned.append)
     while not returned and (alarm := clock.next_alarm()) is not None:
         clock.advance_to(alarm)
-        clock.sound_due()
+        clock.run_due()
     if not returned:
         cancel()
         raise RuntimeError(f"{coroutine!r} waits, but no timer is pending")
@@ -154,7 +154,7 @@ def run_to_its_end(coroutine: Coroutine[Any, Any, T]) -> T:
     return result
 
 
-_OUTSIDE = (
+_UNSUPPORTED = (
     "sock_",
     "create_",
     "getaddr",
@@ -168,7 +168,7 @@ _OUTSIDE = (
 )
 
 
-def _refusing(name: str) -> Callable[..., Any]:
+def _unsupported(name: str) -> Callable[..., Any]:
     def refuse(*_: Any, **__: Any) -> Any:
         raise BlockingCallError(
             f"the event loop's {name}: a coroutine in a simulation must not use sockets, threads or processes; replace "
@@ -179,5 +179,5 @@ def _refusing(name: str) -> Callable[..., Any]:
 
 
 for _name in vars(asyncio.AbstractEventLoop):
-    if _name.startswith(_OUTSIDE) and _name not in vars(VirtualLoop):
-        setattr(VirtualLoop, _name, _refusing(_name))
+    if _name.startswith(_UNSUPPORTED) and _name not in vars(VirtualLoop):
+        setattr(VirtualLoop, _name, _unsupported(_name))

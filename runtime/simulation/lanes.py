@@ -19,30 +19,30 @@ class Lane:
     """Thread that runs one handler at a time, and that a handler can block without blocking the world."""
 
     def __init__(self) -> None:
-        self._what: Callable[[], None] | None = None
-        self._turn, self._back = threading.Lock(), threading.Lock()
-        self._turn.acquire()
-        self._back.acquire()
-        self._waits = self._abandoned = False
+        self._function: Callable[[], None] | None = None
+        self._may_run, self._paused = threading.Lock(), threading.Lock()
+        self._may_run.acquire()
+        self._paused.acquire()
+        self._is_waiting = self._abandoned = False
         threading.Thread(target=self._work, name="lane", daemon=True).start()
 
-    def run(self, what: Callable[[], None]) -> bool:
+    def run(self, function: Callable[[], None]) -> bool:
         """Run a function until it ends or waits. Return whether it has ended; otherwise `resume` continues it.
 
         The function must not raise.
         """
-        self._what = what
+        self._function = function
         return self.resume()
 
     def resume(self) -> bool:
         """Continue the function that waits, until it ends or waits again. Return whether it has ended."""
-        self._turn.release()
-        self._back.acquire()
-        return not self._waits
+        self._may_run.release()
+        self._paused.acquire()
+        return not self._is_waiting
 
     def abandon(self) -> None:
         """End the thread of the lane, and the function that waits on it."""
-        self._abandoned, self._what = True, None
+        self._abandoned, self._function = True, None
         self.resume()
 
     def wait(self) -> None:
@@ -50,20 +50,20 @@ class Lane:
 
         Raises Abandoned if `abandon` is called instead.
         """
-        self._waits = True
-        self._back.release()
-        self._turn.acquire()
-        self._waits = False
+        self._is_waiting = True
+        self._paused.release()
+        self._may_run.acquire()
+        self._is_waiting = False
         if self._abandoned:
             raise Abandoned
 
     def _work(self) -> None:
         while True:
-            self._turn.acquire()
-            what, self._what = self._what, None
-            if what is not None:
-                what()
-            self._back.release()
+            self._may_run.acquire()
+            function, self._function = self._function, None
+            if function is not None:
+                function()
+            self._paused.release()
             if self._abandoned:
                 return
 
@@ -75,21 +75,21 @@ class Lanes:
         self._free: list[Lane] = []
         self.current: Lane | None = None  # lane of the handler that runs now
 
-    def run(self, what: Callable[[], None]) -> None:
+    def run(self, function: Callable[[], None]) -> None:
         lane = self._free.pop() if self._free else Lane()
-        self._go(lane, lambda: lane.run(what))
+        self._switch_to(lane, lambda: lane.run(function))
 
     def resume(self, lane: Lane) -> None:
-        self._go(lane, lane.resume)
+        self._switch_to(lane, lane.resume)
 
     def close(self) -> None:
         """End the threads that run no handler."""
         while self._free:
             self._free.pop().abandon()
 
-    def _go(self, lane: Lane, on: Callable[[], bool]) -> None:
+    def _switch_to(self, lane: Lane, advance: Callable[[], bool]) -> None:
         before, self.current = self.current, lane  # another actor's handler may wait for this one to end
-        through = on()
+        has_ended = advance()
         self.current = before
-        if through:
+        if has_ended:
             self._free.append(lane)

@@ -122,13 +122,13 @@ class SimulatedNetwork:
             if process is None or stream.scope.process == process:
                 stream.break_off(error)
 
-    def hang_up(self, process: str) -> None:
+    def cancel_streams(self, process: str) -> None:
         """Cancel all watches of a process that has ended."""
         for stream in list(self._streams):
             if stream.scope.process == process:
                 stream.cancel()
 
-    def remember(self) -> None:
+    def record_revision(self) -> None:
         """Record the current revision of the server, for the fault LIST_STALE. Called periodically."""
         if self.injector is not None and self.injector.plans(FaultKind.LIST_STALE):
             self._revisions.append((self.clock.monotonic(), self.server.revision))

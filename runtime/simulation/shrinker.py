@@ -17,19 +17,19 @@ def shrunk(plan: Sequence[T], fails: Callable[[tuple[T, ...]], bool], *, most_ru
     Source: Zeller, Hildebrandt: Simplifying and Isolating Failure-Inducing Input (2002), the algorithm ddmin.
     """
     kept = tuple(plan)
-    runs, pieces = 0, 2
+    runs, parts = 0, 2
     while kept and runs < most_runs:
-        size = max(1, len(kept) // pieces)
+        size = max(1, len(kept) // parts)
         for first in range(0, len(kept), size):
             rest = kept[:first] + kept[first + size :]
             runs += 1
             if fails(rest):
-                kept, pieces = rest, max(2, pieces - 1)
+                kept, parts = rest, max(2, parts - 1)
                 break
             if runs >= most_runs:
                 break
         else:
             if size == 1:
                 break
-            pieces = min(len(kept), pieces * 2)
+            parts = min(len(kept), parts * 2)
     return kept

@@ -20,14 +20,14 @@ class SideThread:
         self.clock: Clock = world if clock is None else clock
         self._world = world
         self._held_until = 0.0
-        self._kept: deque[Callable[[], None]] = deque()
+        self._queue: deque[Callable[[], None]] = deque()
         self.stopped = False
 
-    def do(self, what: Callable[[], None]) -> None:
-        if self._kept or self._world.elapsed < self._held_until or self.stopped:
-            self._keep(what)
+    def do(self, function: Callable[[], None]) -> None:
+        if self._queue or self._world.elapsed < self._held_until or self.stopped:
+            self._enqueue(function)
         else:
-            what()
+            function()
 
     def hold(self, until: float) -> None:
         """Block the thread until a virtual time. Functions are queued meanwhile."""
@@ -36,20 +36,20 @@ class SideThread:
     def stop(self) -> None:
         """Drop all queued and later functions, because the process has ended."""
         self.stopped = True
-        self._kept.clear()
+        self._queue.clear()
 
-    def _keep(self, what: Callable[[], None]) -> None:
+    def _enqueue(self, function: Callable[[], None]) -> None:
         if self.stopped:
             return
-        self._kept.append(what)
-        if len(self._kept) == 1:
+        self._queue.append(function)
+        if len(self._queue) == 1:
             self._world.call_once(self._held_until, self._run_delayed)
 
     def _run_delayed(self) -> None:
-        if self._kept and self._world.elapsed < self._held_until:  # blocked again
+        if self._queue and self._world.elapsed < self._held_until:  # blocked again
             self._world.call_once(self._held_until, self._run_delayed)
             return
-        while self._kept:
-            self._kept[0]()  # a function that it adds runs after all earlier ones
-            if self._kept:  # the function may have ended the process, which clears the queue
-                self._kept.popleft()
+        while self._queue:
+            self._queue[0]()  # a function that it adds runs after all earlier ones
+            if self._queue:  # the function may have ended the process, which clears the queue
+                self._queue.popleft()

@@ -104,7 +104,7 @@ class _Exchange:
         elif (fault := network.strike(FaultKind.COMMAND_ANSWERED, scope)) is not None:
             self._respond(refusal(fault))
         elif (late := network.strike(FaultKind.COMMAND_DELAYED, scope)) is not None:
-            if late.seconds >= self._left:
+            if late.seconds >= self._remaining:
                 self._give_up()  # the request still arrives later, as if a proxy had held it
             clock.call_after(late.seconds, self._arrive)
         else:
@@ -116,11 +116,11 @@ class _Exchange:
             self._respond(no_answer("connection reset by peer"))
             return
         network.note(self._process, f"{request.method} {request.path} arrives")
-        times = 2 if network.strike(FaultKind.COMMAND_REPEATED, scope) is not None else 1
-        for _ in range(times):
+        repetitions = 2 if network.strike(FaultKind.COMMAND_REPEATED, scope) is not None else 1
+        for _ in range(repetitions):
             outcome, self._warnings = network.serve_checked(request)
             if isinstance(outcome, Suspended):
-                self._have_answered(outcome, network.server)
+                self._schedule_resume(outcome, network.server)
             else:
                 self._carried_out(outcome)
         if isinstance(outcome, Response):
@@ -132,7 +132,7 @@ class _Exchange:
         for witness in self._network.witnesses:
             witness.carried_out(self._process, self._client, self._request, response)
 
-    def _have_answered(self, suspended: Suspended, server: ApiServer) -> None:
+    def _schedule_resume(self, suspended: Suspended, server: ApiServer) -> None:
         """Schedule the resumption of a suspended request, after the delay of its slowest webhook call or timer."""
         network, questions = self._network, suspended.questions
         after = max(question.seconds if isinstance(question, Delay) else 2 * network.delay() for question in questions)
@@ -144,7 +144,7 @@ class _Exchange:
             return  # the server was restarted, and the request is lost
         outcome = suspended.resume([network.call_webhook(question) for question in suspended.questions])
         if isinstance(outcome, Suspended):
-            self._have_answered(outcome, server)
+            self._schedule_resume(outcome, server)
             return
         self._carried_out(outcome)
         server.when_durable(lambda: self._acknowledge(outcome))
@@ -164,7 +164,7 @@ class _Exchange:
 
     def _respond(self, response: Response, *, again: bool = False) -> None:
         after = self._network.delay()
-        if after > self._left and response.sent:
+        if after > self._remaining and response.sent:
             self._give_up()
         else:
             self._clock.call_after(after, lambda: self._http.do(lambda: self._deliver(response, again=again)))
@@ -172,22 +172,22 @@ class _Exchange:
     def _give_up(self) -> None:
         """Report a timeout to the client when the request's time is over."""
         late = no_answer("timed out")
-        self._clock.call_after(max(0.0, self._left), lambda: self._http.do(lambda: self._deliver(late)))
+        self._clock.call_after(max(0.0, self._remaining), lambda: self._http.do(lambda: self._deliver(late)))
 
     @property
-    def _left(self) -> float:
+    def _remaining(self) -> float:
         """Remaining seconds until the request's timeout, by the clock of the process."""
         return self._permit.until - self._http.clock.monotonic()
 
     def _deliver(self, response: Response, *, again: bool = False) -> None:
         if not again:
-            if self._answered or self._comes_back(response):
+            if self._answered or self._retry(response):
                 return
             self._answered = True
         self._network.note(self._process, f"{self._request.method} {self._request.path} returned {response.status}")
         self._on_response(response)
 
-    def _comes_back(self, response: Response) -> bool:
+    def _retry(self, response: Response) -> bool:
         """Retry the request if its response requires it. Return whether it is retried."""
         method, path = self._request.method, self._request.path
         delay = retry_delay(
@@ -195,7 +195,7 @@ class _Exchange:
             status=response.status,
             retry_after=response.retry_after,
             retries=self._retries,
-            remaining=self._left,
+            remaining=self._remaining,
         )
         if delay is None:
             return False

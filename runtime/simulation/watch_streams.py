@@ -52,7 +52,7 @@ class SimulatedStream:
         if fault is not None:
             self.end(refusal(fault))
             return
-        request = self._from_the_past(request)
+        request = self._made_stale(request)
         begun = network.server.watch(request, deliver=self.deliver, end=self.end)
         if isinstance(begun, Response):
             self.end(begun)
@@ -91,12 +91,12 @@ class SimulatedStream:
         """Break the connection with an error, which the client receives. Lines in flight are lost."""
         if not self._over:
             broken = Response(status=0, error=error, begun=self._watch is not None)
-            self._forget()
+            self._close()
             self._network.clock.call_after(self._network.delay(), lambda: self._http.do(lambda: self._on_end(broken)))
 
     def cancel(self) -> None:
         if not self._over:
-            self._forget()
+            self._close()
         self._on_end = lambda _response: None
 
     def _arrive(self, lines: bytes) -> None:
@@ -105,10 +105,10 @@ class SimulatedStream:
 
     def _finish(self, response: Response) -> None:
         if not self._over:
-            self._forget()
+            self._close()
             self._on_end(response)
 
-    def _forget(self) -> None:
+    def _close(self) -> None:
         self._over = True
         self._network.closed(self)
         if self._watch is not None:
@@ -122,7 +122,7 @@ class SimulatedStream:
                 kept.append(line)
         return b"".join(kept)
 
-    def _from_the_past(self, request: Request) -> Request:
+    def _made_stale(self, request: Request) -> Request:
         """Return the request with an older resourceVersion if a fault strikes, otherwise unchanged.
 
         LIST_STALE: deliver the objects of an earlier revision, and watch from there.
@@ -134,7 +134,7 @@ class SimulatedStream:
             revision = network.revision_before(stale.seconds) if stale is not None else None
             if stale is None or revision is None or revision < (parse_version(query.get("resourceVersion")) or 0):
                 return request  # a stale server waits until it has reached the requested version
-            if not self._list(request, revision):
+            if not self._deliver_revision(request, revision):
                 return request
             self._lag = stale.seconds
             kept = {name: query[name] for name in KEPT if name in query}
@@ -147,7 +147,7 @@ class SimulatedStream:
                 return replace(request, query={**query, "resourceVersion": str(back)})
         return request
 
-    def _list(self, request: Request, revision: int) -> bool:
+    def _deliver_revision(self, request: Request, revision: int) -> bool:
         """Deliver the objects of a revision as initial events. Return False if the server has compacted it."""
         selectors = {name: request.query[name] for name in SELECTORS if name in request.query}
         query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact", **selectors}

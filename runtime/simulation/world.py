@@ -129,7 +129,7 @@ class World:
             self._ready.append(actor)
 
     def remove(self, process: SimulatedProcess) -> None:
-        for actor in [actor for actor, home in self._actors.items() if home is process]:
+        for actor in [actor for actor, owner in self._actors.items() if owner is process]:
             self._end(actor)
 
     def break_sender(self, process: SimulatedProcess, sender: str, frame: bytes) -> None:
@@ -141,11 +141,11 @@ class World:
         if fault is not None:
             raise InjectedError(str(fault))
 
-    def disturb_the_idle(self) -> None:
+    def strike_idle(self) -> None:
         """Give the faults of the plan an opportunity to strike each idle actor. Called periodically."""
         for actor, process in list(self._actors.items()):
             if actor in self._actors and self.is_idle(actor):
-                self._disturbed(actor, process)
+                self._strike(actor, process)
 
     def kill(self, system: ActorSystem, name: str, error: str = "killed") -> None:
         """End an actor as if its handler had raised an exception. The messages in its mailbox are not handled."""
@@ -169,7 +169,7 @@ class World:
         actor, lane = self.current, self._lanes.current
         if actor is None or lane is None:
             raise RuntimeError("only a handler may wait, and only if the world's lets_wait is True")
-        self._hung[actor] = self._end_of(seconds)
+        self._hung[actor] = self._time_after(seconds)
         self._waiting[actor] = lane
         if seconds > 0:
             self.clock.call_after(seconds, lambda: self._resume(actor, lane))
@@ -191,7 +191,7 @@ class World:
         process.clock.paused_until = until
         process.http.hold(until)
         process.calls.hold(until)
-        for actor in [actor for actor, home in self._actors.items() if home is process]:
+        for actor in [actor for actor, owner in self._actors.items() if owner is process]:
             self._hang(actor, seconds)
 
     # Time and steps.
@@ -202,7 +202,7 @@ class World:
         Returns False if nothing is left to do at the current virtual time.
         """
         if not self._ready:
-            return self.clock.sound_due()
+            return self.clock.run_due()
         ready = self._ready
         index = int(self.random.random() * len(ready))
         actor = ready[index]
@@ -211,9 +211,9 @@ class World:
         self._is_ready.discard(actor)
         self.steps += 1
         process = self._actors.get(actor)
-        if process is None or (self.injector is not None and self._disturbed(actor, process)):
+        if process is None or (self.injector is not None and self._strike(actor, process)):
             return True
-        self._let(actor, process)
+        self._run_actor(actor, process)
         if not actor.actor_inbox.empty() and actor in self._actors:
             self.delivered(actor)
         return True
@@ -267,7 +267,7 @@ class World:
 
     # Implementation of a step.
 
-    def _let(self, actor: Actor, process: SimulatedProcess) -> None:
+    def _run_actor(self, actor: Actor, process: SimulatedProcess) -> None:
         """Start an actor, or have it handle the next message in its mailbox, as pykka's loop does."""
         item: Any = None
         if actor in self._unstarted:
@@ -293,10 +293,10 @@ class World:
         running = self.current, guard.thread
         self.current, guard.thread = None, 0  # the actor handles messages now, not the caller
         while actor in self._actors and actor not in self._hung and actor is not running[0]:
-            self._let(actor, self._actors[actor])
+            self._run_actor(actor, self._actors[actor])
         self.current, guard.thread = running
 
-    def _disturbed(self, actor: Actor, process: SimulatedProcess) -> bool:
+    def _strike(self, actor: Actor, process: SimulatedProcess) -> bool:
         """Crash, end or hang an actor if a fault strikes before it handles its next message. Return whether one did."""
         injector = self.injector
         if injector is None or AT_MESSAGES.isdisjoint(injector.kinds) or actor in self._unstarted:
@@ -321,14 +321,14 @@ class World:
 
     def _hang(self, actor: Actor, seconds: float) -> None:
         # A hang continues after a shorter pause of the process has ended.
-        self._hung[actor] = until = max(self._end_of(seconds), self._hung.get(actor, 0.0))
+        self._hung[actor] = until = max(self._time_after(seconds), self._hung.get(actor, 0.0))
         if actor in self._is_ready:
             self._is_ready.discard(actor)
             self._ready.remove(actor)
         if until < math.inf:
-            self.clock.call_once(until, lambda: self._come_to(actor))
+            self.clock.call_once(until, lambda: self._wake(actor))
 
-    def _end_of(self, seconds: float) -> float:
+    def _time_after(self, seconds: float) -> float:
         return self.clock.monotonic() + seconds if seconds > 0 else math.inf
 
     def _resume(self, actor: Actor, lane: Lane) -> None:
@@ -337,9 +337,9 @@ class World:
         del self._waiting[actor]
         self._lanes.resume(lane)
         if actor not in self._waiting:
-            self._come_to(actor)
+            self._wake(actor)
 
-    def _come_to(self, actor: Actor) -> None:
+    def _wake(self, actor: Actor) -> None:
         if self._hung.get(actor, 0.0) > self.clock.monotonic():
             return
         self._hung.pop(actor, None)

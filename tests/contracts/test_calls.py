@@ -67,7 +67,7 @@ class Simulated:
         until = self.clock.monotonic() + PATIENCE
         while len(self.arrived) < count and (alarm := self.clock.next_alarm()) is not None and alarm <= until:
             self.clock.advance_to(alarm)
-            self.clock.sound_due()
+            self.clock.run_due()
         taken, self.arrived = self.arrived[:count], self.arrived[count:]
         return taken
 
@@ -75,7 +75,7 @@ class Simulated:
         until = self.clock.monotonic() + 1.0
         while not done() and (alarm := self.clock.next_alarm()) is not None and alarm <= until:
             self.clock.advance_to(alarm)
-            self.clock.sound_due()
+            self.clock.run_due()
         assert done()
 
     def close(self) -> None:

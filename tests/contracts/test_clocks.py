@@ -41,7 +41,7 @@ class Side:
             end = self._virtual.monotonic() + PATIENCE
             while (alarm := self._virtual.next_alarm()) is not None and alarm <= end and len(self.sounded) < count:
                 self._virtual.advance_to(alarm)
-                self._virtual.sound_due()
+                self._virtual.run_due()
         with self._moved:
             self._moved.wait_for(lambda: len(self.sounded) >= count, PATIENCE)
             return list(self.sounded)

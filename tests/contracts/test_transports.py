@@ -129,7 +129,7 @@ class Simulated(Side):
         until = self._virtual.monotonic() + PATIENCE
         while self.came.empty() and (alarm := self._virtual.next_alarm()) is not None and alarm <= until:
             self._virtual.advance_to(alarm)
-            self._virtual.sound_due()
+            self._virtual.run_due()
         return self.came.get_nowait()
 
 

@@ -127,7 +127,7 @@ def test_failure_of_a_source_is_cleared_once_its_next_run_is_stable(log: Filteri
     runs[0](OSError("broken"))
     assert listener.trouble == "OSError: broken"
     clock.advance_to(clock.monotonic() + BACKOFF.delay(0) + 1.0)
-    clock.sound_due()
+    clock.run_due()
     assert len(runs) == 2
     assert listener.trouble == "OSError: broken"
     clock.advance_to(clock.monotonic() + STABLE)

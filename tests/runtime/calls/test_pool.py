@@ -56,7 +56,7 @@ class Workers:
         until = self.clock.monotonic() + seconds
         while (alarm := self.clock.next_alarm()) is not None and alarm <= until:
             self.clock.advance_to(alarm)
-            self.clock.sound_due()
+            self.clock.run_due()
         self.clock.advance_to(until)
 
     def _start(self) -> None:

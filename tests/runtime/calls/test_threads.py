@@ -58,7 +58,7 @@ class Rig:
 
     def advance(self, seconds: float) -> None:
         self.clock.advance_to(self.clock.monotonic() + seconds)
-        while self.clock.sound_due():
+        while self.clock.run_due():
             pass
 
     def outcome(self) -> Outcome:

@@ -44,7 +44,7 @@ class HandClock(VirtualClock):
 
     def advance(self, seconds: float) -> None:
         self.advance_to(self.monotonic() + seconds)
-        while self.sound_due():
+        while self.run_due():
             pass
 
 

@@ -27,7 +27,7 @@ class FaultyCloud:
         self.clock, self.cloud = VirtualClock(), FakeCloud()
         calls = SimulatedCalls(clock=self.clock, latency=LATENCY)
         calls.injector = Injector(parse_faults(faults), seed=1, clock=self.clock)
-        self.way, self.calls = calls.way("manager"), calls
+        self.way, self.calls = calls.of_process("manager"), calls
         self.outcomes: list[tuple[float, Outcome]] = []
 
     def create_route(self) -> list[tuple[float, Outcome]]:
@@ -35,7 +35,7 @@ class FaultyCloud:
         self.way.send(prepared, lambda outcome: self.outcomes.append((self.clock.monotonic(), outcome)))
         while (alarm := self.clock.next_alarm()) is not None:
             self.clock.advance_to(alarm)
-            self.clock.sound_due()
+            self.clock.run_due()
         return self.outcomes
 
     def routed(self) -> bool:

@@ -59,7 +59,7 @@ class FaultyClient:
     def send(self, path: str = PODS, timeout: float | None = 10.0) -> None:
         request = Request(method="POST", path=path, timeout=timeout)
         self.transport.send(request, client="test", on_response=self._on_response)
-        self.clock.sound_due()
+        self.clock.run_due()
 
     def watch(self, **query: str) -> Any:
         request = Request(method="GET", path=PODS, query={"watch": "true", **query})
@@ -69,7 +69,7 @@ class FaultyClient:
             on_lines=lambda lines: self.lines.append((self.clock.monotonic(), lines)),
             on_end=self._on_response,
         )
-        self.clock.sound_due()
+        self.clock.run_due()
         return stream
 
     def send_lines(self, lines: bytes) -> None:
@@ -79,7 +79,7 @@ class FaultyClient:
         end = self.clock.monotonic() + seconds
         while (alarm := self.clock.next_alarm()) is not None and alarm <= end:
             self.clock.advance_to(alarm)
-            while self.clock.sound_due():
+            while self.clock.run_due():
                 pass
         self.clock.advance_to(end)
 

@@ -24,7 +24,7 @@ CALL = prepare_cloud_call(FakeCloud(), EXISTS)
 def run_until(clock: VirtualClock, when: float) -> None:
     while (alarm := clock.next_alarm()) is not None and alarm <= when:
         clock.advance_to(alarm)
-        while clock.sound_due():
+        while clock.run_due():
             pass
     clock.advance_to(when)
 
@@ -45,8 +45,8 @@ def test_the_faults_of_a_plan_strike_the_calls_of_their_process() -> None:
     calls = SimulatedCalls(clock=clock)
     calls.injector = Injector(parse_faults("call-lost process=manager"), seed=1, clock=clock)
     lost, done = list[Outcome](), list[Outcome]()
-    calls.way("manager").send(CALL, lost.append)
-    calls.way("manager-2").send(CALL, done.append)
+    calls.of_process("manager").send(CALL, lost.append)
+    calls.of_process("manager-2").send(CALL, done.append)
     run_until(clock, 600.0)
     assert done == [Done(b"true")]
     assert [type(outcome) for outcome in lost] == [Unknown]
@@ -56,7 +56,7 @@ def test_hung_call_keeps_its_thread_and_is_reported() -> None:
     clock = VirtualClock()
     calls = SimulatedCalls(clock=clock)
     calls.injector = Injector(parse_faults("call-hung seconds=0 most=16"), seed=1, clock=clock)
-    outcomes, way = list[Outcome](), calls.way("manager")
+    outcomes, way = list[Outcome](), calls.of_process("manager")
     for _ in range(17):
         way.send(CALL, outcomes.append)
     run_until(clock, 29.0)
@@ -80,7 +80,7 @@ def test_hung_call_is_not_made_after_its_process_ended(*, gone: bool) -> None:
     calls = SimulatedCalls(clock=world.clock)
     calls.injector = Injector(parse_faults("call-hung seconds=100"), seed=1, clock=world.clock)
     process = world.process("manager")
-    calls.way("manager", process).send(replace(CALL, run=run), lambda _outcome: None)
+    calls.of_process("manager", process).send(replace(CALL, run=run), lambda _outcome: None)
     world.run_for(10.0)
     if gone:
         process.crash()

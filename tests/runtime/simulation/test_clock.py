@@ -14,7 +14,7 @@ def clock() -> VirtualClock:
 
 def run_until(clock: VirtualClock, when: float) -> None:
     clock.advance_to(when)
-    while clock.sound_due():
+    while clock.run_due():
         pass
 
 

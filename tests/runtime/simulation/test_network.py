@@ -78,7 +78,7 @@ class Client:
         end = self.clock.monotonic() + seconds
         while (alarm := self.clock.next_alarm()) is not None and alarm <= end:
             self.clock.advance_to(alarm)
-            while self.clock.sound_due():
+            while self.clock.run_due():
                 pass
         self.clock.advance_to(end)
 

@@ -9,7 +9,7 @@ from kcm.runtime.simulation.side_threads import SideThread
 def run_until(clock: VirtualClock, when: float) -> None:
     while (alarm := clock.next_alarm()) is not None and alarm <= when:
         clock.advance_to(alarm)
-        clock.sound_due()
+        clock.run_due()
     clock.advance_to(when)
 
 
