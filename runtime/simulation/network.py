@@ -19,7 +19,7 @@ from kcm.runtime.apiserver.core.questions import Answer, CallWebhook, Question, 
 from kcm.runtime.apiserver.core.suspended_requests import Suspended
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.presentation.discovery import aggregated_discovery, discovery
-from kcm.runtime.apiserver.presentation.stray_fields import StrayFields
+from kcm.runtime.apiserver.presentation.field_warnings import FieldWarnings
 from kcm.runtime.apiserver.presentation.yaml_bodies import JsonBody
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import ADMIN, NODES, User, known
@@ -100,7 +100,7 @@ class SimulatedNetwork:
 
     @server.setter
     def server(self, server: ApiServer) -> None:
-        self._server, self._stray_fields = server, StrayFields(server.route, every_patch=False)
+        self._server, self._field_warnings = server, FieldWarnings(server.route, every_patch=False)
         server.outside_calls.make_later(partial(self._answer_later, server))
 
     def _answer_later(
@@ -183,7 +183,7 @@ class SimulatedNetwork:
         if request.method == "GET":
             return self.serve(request), ()
         try:
-            return self._stray_fields.carry_out(
+            return self._field_warnings.carry_out(
                 request, _info_of(request), JsonBody(request.body), partial(self.serve, request)
             )
         except StatusError as err:

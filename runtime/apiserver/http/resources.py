@@ -65,7 +65,7 @@ class ResourceRequests:
     ) -> None:
         self._api, self._responder, self._metrics = api, responder, metrics
         self._forms, self._bodies = presentation.forms, presentation.request_bodies
-        self._stray_fields = presentation.stray_fields
+        self._field_warnings = presentation.field_warnings
         self._clock, self._log = clock, log
         self._yaml = ThreadPoolExecutor(max_workers=1, thread_name_prefix="yaml")
         self._suspended_calls = SuspendedCalls(api.outside_calls.acting_for)
@@ -176,7 +176,7 @@ class ResourceRequests:
         type_ = media_type or JSON
         asked = Request(method=method, path=info.path, query=info.query, body=body, content_type=type_, agent=agent)
         begin = partial(self._api.begin, asked, info=info, user=request.user or ANONYMOUS)
-        outcome, warnings = self._stray_fields.carry_out(asked, info, read, begin)
+        outcome, warnings = self._field_warnings.carry_out(asked, info, read, begin)
         if isinstance(outcome, Response):
             self._respond_when_durable(request, outcome, warnings)
         else:

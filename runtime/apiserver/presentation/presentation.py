@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from kcm.runtime.apiserver.presentation.discovery import DiscoveryDocuments
 from kcm.runtime.apiserver.presentation.encodings import Encodings
+from kcm.runtime.apiserver.presentation.field_warnings import FieldWarnings
 from kcm.runtime.apiserver.presentation.forms import Forms
 from kcm.runtime.apiserver.presentation.openapi.descriptions import installed_descriptions
 from kcm.runtime.apiserver.presentation.openapi.documents import OpenApi
 from kcm.runtime.apiserver.presentation.request_bodies import RequestBodies
-from kcm.runtime.apiserver.presentation.stray_fields import StrayFields
 from kcm.runtime.apiserver.registry.definitions import Registry
 from kcm.runtime.apiserver.registry.routing import FindRoute
 from kcm.runtime.apiserver.schema.api_types import built_in_types
@@ -34,6 +34,6 @@ class Presentation:
         encodings = Encodings(ProtobufEncoder(types))
         self.forms = Forms(find_route, encodings, now)
         self.request_bodies = RequestBodies(find_route, ProtobufDecoder(types))
-        self.stray_fields = StrayFields(find_route)
+        self.field_warnings = FieldWarnings(find_route)
         self.discovery = DiscoveryDocuments(registry, encodings.encoder)
         self.openapi = OpenApi(registry, types, installed_descriptions(), build=build)

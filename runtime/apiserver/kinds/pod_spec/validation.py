@@ -22,6 +22,7 @@ from kcm.runtime.apiserver.errors.field_errors import (
     required,
 )
 from kcm.runtime.apiserver.kinds.pod_spec.annotations import wrong_annotations
+from kcm.runtime.apiserver.kinds.pod_spec.clean_specs import CleanSpecs, key_of
 from kcm.runtime.apiserver.kinds.pod_spec.containers import wrong_devices, wrong_mount_of_device, wrong_restarts
 from kcm.runtime.apiserver.kinds.pod_spec.environment import wrong_sources, wrong_variables
 from kcm.runtime.apiserver.kinds.pod_spec.handlers import port_name_problems, wrong_hooks, wrong_probes
@@ -38,7 +39,6 @@ from kcm.runtime.apiserver.kinds.pod_spec.security import (
     wrong_host_users,
     wrong_pod_context,
 )
-from kcm.runtime.apiserver.kinds.pod_spec.unremarkable_specs import UnremarkableSpecs, key_of
 from kcm.runtime.apiserver.kinds.pod_spec.volumes import wrong_path, wrong_source
 from kcm.runtime.apiserver.kinds.pod_spec.windows import wrong_host_processes, wrong_on_linux, wrong_on_windows
 from kcm.runtime.apiserver.rules.names import (
@@ -71,7 +71,7 @@ _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _RESOURCE_FIELDS = ("resourceClaims", "resources", "overhead")
 _PLAIN_MOUNT = {"name", "mountPath", "readOnly"}
 _NO_EPHEMERAL = "cannot be set for an Ephemeral Container"
-_valid_specs = UnremarkableSpecs()
+_clean_specs = CleanSpecs()
 
 
 def validate_pod_template(template: Object, field: str) -> list[FieldError]:
@@ -91,11 +91,11 @@ def validate_pod_template(template: Object, field: str) -> list[FieldError]:
 def validate_pod_spec(spec: Object, field: str) -> list[FieldError]:
     """Validate a pod spec whose defaults are set. Specs without errors are cached."""
     key = key_of(spec)
-    if key in _valid_specs:
+    if key in _clean_specs:
         return []
     errors = _wrong_spec(spec, field)
     if not errors:
-        _valid_specs.add(key)
+        _clean_specs.add(key)
     return errors
 
 

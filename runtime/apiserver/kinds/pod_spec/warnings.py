@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.kinds.pod_spec.clean_specs import CleanSpecs, key_of
 from kcm.runtime.apiserver.kinds.pod_spec.preparation import APPARMOR
 from kcm.runtime.apiserver.kinds.pod_spec.scheduling import PREFERRED, REQUIRED
-from kcm.runtime.apiserver.kinds.pod_spec.unremarkable_specs import UnremarkableSpecs, key_of
 from kcm.runtime.apiserver.kinds.pod_spec.usage import usage_problems
 from kcm.runtime.apiserver.rules.warnings import (
     FRACTIONS,
@@ -55,7 +55,7 @@ _SCHEDULING_FIELDS = ("nodeSelector", "affinity", "topologySpreadConstraints")
 _LIST_FIELDS = ("hostAliases", "imagePullSecrets", "overhead", "dnsConfig")
 
 Part = Mapping[str, Any]
-_unremarkable = UnremarkableSpecs()
+_clean_specs = CleanSpecs()
 
 
 def warnings_of_template(template: Object, field: str) -> Iterable[str]:
@@ -71,11 +71,11 @@ def _warnings_once(obj: Object, at: str) -> Iterable[str]:
     if obj.get("metadata", {}).get("annotations"):
         return _warnings(obj, at)
     key = key_of(obj["spec"])
-    if key in _unremarkable:
+    if key in _clean_specs:
         return ()
     found = [*_warnings(obj, at)]
     if not found:
-        _unremarkable.add(key)
+        _clean_specs.add(key)
     return found
 
 

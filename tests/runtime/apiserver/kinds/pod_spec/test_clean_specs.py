@@ -2,8 +2,8 @@
 
 import pytest
 
+from kcm.runtime.apiserver.kinds.pod_spec.clean_specs import LONGEST_KEPT, MOST_KEPT, CleanSpecs, key_of
 from kcm.runtime.apiserver.kinds.pod_spec.defaults import default_pod_spec
-from kcm.runtime.apiserver.kinds.pod_spec.unremarkable_specs import LONGEST_KEPT, MOST_KEPT, UnremarkableSpecs, key_of
 from kcm.runtime.apiserver.kinds.pod_spec.validation import validate_pod_spec
 from kcm.runtime.apiserver.kinds.pod_spec.warnings import warnings_of_pod
 
@@ -70,7 +70,7 @@ def test_warnings_are_repeated_and_annotations_are_always_checked():
 
 
 def test_cache_is_bounded_and_excludes_long_specs():
-    kept = UnremarkableSpecs()
+    kept = CleanSpecs()
     kept.add(b"x" * (LONGEST_KEPT + 1))
     assert b"x" * (LONGEST_KEPT + 1) not in kept
     keys = [str(number).encode() for number in range(MOST_KEPT + 1)]

@@ -18,7 +18,7 @@ _TOKEN_VOLUME = re.compile(rb'"kube-api-access-[bcdfghjklmnpqrstvwxz2456789]{5}"
 _PLACEHOLDER = b"\x00"  # no encoding contains this byte, so it cannot collide with a name
 
 
-class UnremarkableSpecs:
+class CleanSpecs:
     """Cache of specs in which one check found nothing. It is cleared when it contains MOST_KEPT specs."""
 
     def __init__(self) -> None:

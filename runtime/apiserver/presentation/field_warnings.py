@@ -21,7 +21,7 @@ T = TypeVar("T")
 _PATCHES_WITH_FIELDS = {PatchType.MERGE, PatchType.STRATEGIC, PatchType.APPLY}
 
 
-class StrayFields:
+class FieldWarnings:
     """Validator of unknown and duplicate fields in the bodies of writes.
 
     every_patch: whether to validate every patch. Otherwise, only patches of custom resources are validated, and patches
