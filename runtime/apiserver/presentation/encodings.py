@@ -16,11 +16,14 @@ MOST = 32 * 1024 * 1024  # bytes
 
 
 class Encoded(NamedTuple):
+    """Protobuf encoding of an object, without the envelope that names its kind and version."""
+
     api_version: str
     kind: str
     message: bytes
 
     def in_envelope(self) -> bytes:
+        """Return the encoding as a body: with the magic prefix and runtime.Unknown, as kube-apiserver sends it."""
         return envelope(self.api_version, self.kind, self.message)
 
 

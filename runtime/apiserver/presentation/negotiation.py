@@ -77,12 +77,18 @@ OF_ERRORS = Offer(media_types=_BOTH)
 
 
 class _Clause(NamedTuple):
+    """Clause of an Accept header, such as "application/json;as=Table;v=v1;g=meta.k8s.io;q=0.9".
+
+    quality: the parameter q, by which clauses are ordered; 1 if missing
+    """
+
     type: str
     subtype: str
     parameters: Mapping[str, str]
     quality: float
 
     def takes(self, media_type: str) -> bool:
+        """Report whether the clause matches a media type."""
         type_, _, subtype = media_type.partition("/")
         return (self.type == type_ and self.subtype in (subtype, "*")) or (self.type == self.subtype == "*")
 

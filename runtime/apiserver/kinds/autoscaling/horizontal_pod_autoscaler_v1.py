@@ -31,6 +31,7 @@ Metric = Mapping[str, Any]
 
 
 def to_storage(autoscaler: Object) -> Object:
+    """Convert an autoscaler from v1 to v2, including the fields in its annotations."""
     annotations = autoscaler["metadata"].get("annotations") or {}
     spec = {name: value for name, value in part(autoscaler, "spec").items() if name != _CPU}
     status = {name: value for name, value in part(autoscaler, "status").items() if name != _CURRENT_CPU}
@@ -56,6 +57,7 @@ def to_storage(autoscaler: Object) -> Object:
 
 
 def from_storage(autoscaler: Object) -> Object:
+    """Convert an autoscaler from v2 to v1, with the fields that v1 lacks in annotations."""
     spec, status = part(autoscaler, "spec"), part(autoscaler, "status")
     shown_spec = {name: value for name, value in spec.items() if name not in ("metrics", "behavior")}
     shown_status = {name: value for name, value in status.items() if name not in ("currentMetrics", "conditions")}

@@ -29,6 +29,8 @@ from kcm.runtime.apiserver.registry.printers import Printer
 
 
 def measured(pods: Iterable[Object], reading: Reading) -> Iterator[Object]:
+    """Yield the PodMetrics of all pods with a sample, and report malformed usage annotations to `reading`."""
+
     @cache
     def has_metrics(node: Key) -> bool:
         return is_measured(reading.find("nodes", node))

@@ -40,6 +40,10 @@ def with_scheduling_groups(definitions: Iterable[ResourceDefinition]) -> tuple[R
 
 
 def _keeping(definition: ResourceDefinition, spec_of: Callable[[Object], Object]) -> ResourceDefinition:
+    """Return a variant of the definition whose hooks do not remove schedulingGroup from the pod spec.
+
+    spec_of: returns the pod spec of an object
+    """
     strategy = definition.strategy
 
     def keeping(hook: Callable[[Object], None]) -> Callable[[Object], None]:

@@ -156,6 +156,12 @@ def _list_warnings(spec: Part, field: str) -> Iterator[str]:
 
 
 class _Port(NamedTuple):
+    """Port of a container.
+
+    field: its path, for warnings
+    host: hostIP and hostPort
+    """
+
     field: str
     host: tuple[str, int]
 
@@ -250,6 +256,11 @@ def _volume_warnings(volumes: Iterable[Part], field: str) -> Iterator[str]:
 
 
 class _Path(NamedTuple):
+    """File path in a volume.
+
+    source: source of the file for warnings, such as a ConfigMap; "" if the volume has only one
+    """
+
     path: str
     source: str
 

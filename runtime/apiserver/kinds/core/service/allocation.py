@@ -190,6 +190,7 @@ class _Allocator:
         return status_errors.invalid("", "Service", self.service["metadata"].get("name", ""), [error])
 
     def address(self, family: str) -> str:
+        """Allocate any free address of a family. Raises StatusError (500) if none is left."""
         network = self.ranges[family]
         usable = network.num_addresses - _RESERVED_ADDRESSES - 1
         for i in range(usable):

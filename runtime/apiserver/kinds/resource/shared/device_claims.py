@@ -79,6 +79,7 @@ def wrong_claim(spec: Part, field: str) -> Iterator[FieldError]:
 def _checked_items(
     listed: Sequence[Part], field: str, most: int, check: Callable[[Part, str], Iterable[FieldError]]
 ) -> Iterator[FieldError]:
+    """Validate the first `most` items of a list with `check`, and report a longer list."""
     if len(listed) > most:
         yield too_many(field, len(listed), most)
     for i, item in enumerate(listed[:most]):
@@ -223,6 +224,10 @@ def wrong_references(references: Sequence[str], field: str, names: Requests) -> 
 
 
 def wrong_reference(reference: str, field: str, names: Requests) -> Iterator[FieldError]:
+    """Validate a reference to a request of a claim: REQUEST or REQUEST/SUBREQUEST.
+
+    names: requests of the claim, from requests_of
+    """
     parts = reference.split("/")
     if len(parts) > 2:
         yield invalid(field, reference, _UNKNOWN_REQUEST)

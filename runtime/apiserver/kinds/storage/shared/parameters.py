@@ -13,6 +13,10 @@ _MOST, _MOST_CHARACTERS = 512, 256 * 1024
 
 
 def wrong_parameters(parameters: Mapping[str, str] | None, field: str, *, allow_none: bool) -> Iterator[FieldError]:
+    """Validate the number and total size of driver parameters.
+
+    allow_none: whether the parameters may be missing or empty
+    """
     parameters = parameters or {}
     if not parameters:
         if not allow_none:
