@@ -30,7 +30,7 @@ ROUTE_SYNCS = Family(
 
 
 def _has_routes(options: Options) -> bool:
-    """Report whether the flags enable the controller. As upstream, it is not started without --cluster-cidr."""
+    """Report whether the flags enable node-route-controller. As upstream, it is disabled without --cluster-cidr."""
     cloud = options.cloud
     return has_provider(cloud.cloud_provider) and cloud.configure_cloud_routes and bool(cloud.cluster_cidr.strip())
 

@@ -217,19 +217,19 @@ class ServiceLoadBalancerReconciler:
 
         known: record of the load balancer; None before the first sync.
         """
-        guarded = has_finalizer(service)
-        if is_deleting(service) and not guarded:  # no finalizer can be added any more
+        has_own_finalizer = has_finalizer(service)
+        if is_deleting(service) and not has_own_finalizer:  # no finalizer can be added any more
             if known is not None:
                 yield from self._delete_load_balancer(key, service)
             return
-        if not guarded and self._supported is None and not (yield from self._is_supported(service)):
+        if not has_own_finalizer and self._supported is None and not (yield from self._is_supported(service)):
             return
         if known is None:
             known = self._balancers[key] = _Balancer(service)
         known.service = service
         # The API server clears the status when the type of a Service is changed, also if it is changed back.
         lost_address = known.published and ingress_of(service) is None
-        if guarded and not lost_address and known.ensured == desired_state(service):
+        if has_own_finalizer and not lost_address and known.ensured == desired_state(service):
             if (yield from self._update_hosts(service, known)):
                 return
         known.ensured = None

@@ -31,7 +31,10 @@ def _service_and_manager(slice_: Object) -> Iterable[str]:
 
 
 def managed_value(service: Key, manager: str) -> str:
-    """Return the value of the index SERVICE under which a Service's slices with this managed-by label are found."""
+    """Return the index value under which the EndpointSlices of a Service are found.
+
+    manager: value of the label endpointslice.kubernetes.io/managed-by; slices of other managers are not found.
+    """
     return f"{manager} {service}"
 
 
@@ -40,7 +43,10 @@ SLICES_BY_MANAGER = Index(ENDPOINT_SLICES, BY_MANAGER, _manager)
 
 
 def managed_by(manager: str) -> Interest:
-    """Return an Interest in changes of slices with this managed-by label, before or after the change."""
+    """Return an Interest in changes of the EndpointSlices that a controller manages, before or after the change.
+
+    manager: value of the label endpointslice.kubernetes.io/managed-by.
+    """
     return Interest(indexed=((BY_MANAGER, manager),))
 
 

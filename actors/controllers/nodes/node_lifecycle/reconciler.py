@@ -98,7 +98,7 @@ class NodeLifecycleReconciler:
                 due = self._queues.accept_release(message, self._clock.monotonic())
                 return [Enqueue(NODE_QUEUE, node)] if due else []
             case ZoneQueueReady(zone=zone):
-                return _zones([zone] if self._queues.is_ready(message) else [])
+                return _zones([zone] if self._queues.queue_started(message) else [])
             case PauseEvictions(zone=zone):
                 return _zones(self._queues.pause(zone))
             case ResumeEvictions(zone=zone):

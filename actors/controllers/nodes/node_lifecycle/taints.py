@@ -98,7 +98,10 @@ DEPRECATED_LABELS = {"kubernetes.io/os": "beta.kubernetes.io/os", "kubernetes.io
 
 
 def missing_labels(node: Object) -> dict[str, str]:
-    """Return the deprecated labels to set, where they are missing or differ from the current labels."""
+    """Return the labels beta.kubernetes.io/os and beta.kubernetes.io/arch that must be set on the node.
+
+    They must have the values of the labels kubernetes.io/os and kubernetes.io/arch, which have replaced them.
+    """
     labels = labels_of(node)
     return {
         older: labels[newer]
@@ -154,8 +157,9 @@ def sync_taints(
 
 
 def sync_labels(nodes: Lister, name: str) -> Step[None]:
-    """Copy the labels for operating system and architecture to their deprecated names.
+    """Copy the labels kubernetes.io/os and kubernetes.io/arch of a node to their deprecated beta names.
 
+    name: name of the node.
     Raises CommandError if the patch failed.
     """
     node = nodes.get(name)

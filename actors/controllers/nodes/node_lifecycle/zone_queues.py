@@ -75,7 +75,7 @@ class ZoneQueues:
 
     # Messages received.
 
-    def is_ready(self, message: ZoneQueueReady) -> bool:
+    def queue_started(self, message: ZoneQueueReady) -> bool:
         """Record that the eviction queue of a zone has started, and is empty.
 
         Returns True if the caller must send the queue its state; False if the zone does not exist any more.

@@ -140,7 +140,7 @@ def messages(tells: Any) -> list[tuple[str, Any]]:
     return [(tell.to, tell.message) for tell in tells]
 
 
-def test_queue_receives_its_state_when_it_is_ready() -> None:
+def test_queue_receives_its_state_when_it_queue_started() -> None:
     queues = owner()
     assert messages(queues.set_zones({"eu:a": 7.0})) == [
         ("manager", StartChild("node-lifecycle-controller", "zone-eviction-queue", "eu:a")),
@@ -148,17 +148,17 @@ def test_queue_receives_its_state_when_it_is_ready() -> None:
     ]
     assert messages(queues.set_rates({"eu:a": 0.1})) == []
     assert messages(queues.set_waiting({"n1": WaitingNode("eu:a", "u1")})) == []
-    assert queues.is_ready(ZoneQueueReady("eu:a"))
+    assert queues.queue_started(ZoneQueueReady("eu:a"))
     assert (QUEUE, SetEvictionRate(0.1, 1, 7.0)) in messages(queues.send_state("eu:a"))
     assert messages(queues.send_state("eu:a"))[-1] == (QUEUE, EvictNode("n1", "u1"))
-    assert not queues.is_ready(ZoneQueueReady("eu:other"))
+    assert not queues.queue_started(ZoneQueueReady("eu:other"))
 
 
 def ready_owner() -> ZoneQueues:
     queues = owner()
     list(queues.set_zones({"eu:a": None, "eu:b": None}))
     for zone in ("eu:a", "eu:b"):
-        queues.is_ready(ZoneQueueReady(zone))
+        queues.queue_started(ZoneQueueReady(zone))
     list(queues.set_rates({"eu:a": 0.1, "eu:b": 0.1}))
     return queues
 
