@@ -70,7 +70,7 @@ class Recognizer:
 
 
 def is_node_client(request: Object, content: RequestContent) -> bool:
-    """Report whether the request is for a client certificate of a kubelet (upstream: isNodeClientCert)."""
+    """Report whether a CertificateSigningRequest is for a kubelet's client certificate (upstream: isNodeClientCert)."""
     spec = spec_of(request)
     return spec.get("signerName") == KUBELET_CLIENT and not client_problem(content, spec.get("usages") or ())
 
@@ -96,9 +96,9 @@ RECOGNIZERS = (
 
 
 def review_of(request: Object, subresource: str) -> Object:
-    """Return a SubjectAccessReview that checks whether the user who created the request has a permission.
+    """Return a SubjectAccessReview for the user of a CertificateSigningRequest.
 
-    subresource: subresource of certificatesigningrequests that the user must be permitted to create.
+    subresource: subresource of certificatesigningrequests. The review checks whether the user may create it.
     """
     spec = spec_of(request)
     subject: dict[str, Any] = {
@@ -118,9 +118,9 @@ def review_of(request: Object, subresource: str) -> Object:
 
 
 def with_approval(request: Object, message: str) -> Object:
-    """Return a copy of the request with the condition Approved. The API server sets the condition's timestamps.
+    """Return a copy of the CertificateSigningRequest with the condition Approved, without timestamps.
 
-    message: message of the condition.
+    The API server adds the timestamps. message: message of the condition.
     """
     condition = {"type": APPROVED, "status": "True", "reason": REASON, "message": message}
     status = status_of(request)
@@ -133,7 +133,7 @@ class Approver:
         self._log = log
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Approve a request for a kubelet's client certificate if its user has the permission.
+        """Approve a CertificateSigningRequest for a kubelet's client certificate if its user has the permission.
 
         Raises RetryQuietly if the user does not have it yet. Source: sarApprover.handle.
         """

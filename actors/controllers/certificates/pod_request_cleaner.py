@@ -43,7 +43,7 @@ BATCH = 100  # number of concurrent deletions
 
 
 def is_expired(request: Object, *, now: float) -> bool:
-    """Report whether the request is older than 15 minutes.
+    """Report whether a PodCertificateRequest is older than 15 minutes.
 
     now: Unix seconds.
     Raises ValueError if the creationTimestamp is missing or malformed.
@@ -57,7 +57,7 @@ class PodRequestCleaner:
         self._clock, self._log = clock, log
 
     def clean(self) -> Reconciliation:
-        """Delete the requests that are older than 15 minutes.
+        """Delete the PodCertificateRequests that are older than 15 minutes.
 
         Raises CommandError for the first failed deletion, after all deletions have been sent.
         """

@@ -55,7 +55,7 @@ EXPIRED = "Cleaning CSR as the associated certificate is expired."
 
 
 def reason_to_clean(request: Object, *, now: float, expires: float | None) -> str:
-    """Return the reason to delete the request, as upstream's log message; "" if the request must be kept.
+    """Return the reason to delete a CertificateSigningRequest, as upstream's log message; "" if it must be kept.
 
     now: Unix seconds.
     expires: expiry of the issued certificate in Unix seconds; None if there is no certificate or it is malformed.
@@ -77,7 +77,7 @@ def reason_to_clean(request: Object, *, now: float, expires: float | None) -> st
 
 
 def _has_condition_before(request: Object, kind: str, before: float) -> bool:
-    """Report whether the request has a condition of this type that was last updated before a time.
+    """Report whether a CertificateSigningRequest has a condition that was last updated before a time.
 
     kind: type of the condition.
     before: Unix seconds.
@@ -109,7 +109,7 @@ class RequestCleaner:
         self._clock, self._log = clock, log
 
     def clean(self) -> Reconciliation:
-        """Delete the requests that are finished or expired, or have been pending for too long.
+        """Delete the CertificateSigningRequests that are finished or expired, or have been pending for too long.
 
         Raises CommandError for the first failed deletion, after all deletions have been sent.
         """
@@ -149,7 +149,7 @@ class RequestCleaner:
 
     @step
     def _delete(self, entries: Sequence[Entry]) -> Step[list[CommandError]]:
-        """Delete these requests. Returns the errors of the deletions that failed, which are logged."""
+        """Delete these CertificateSigningRequests. Returns the errors of failed deletions, which are also logged."""
         failures: list[CommandError] = []
         for batch in batches(entries, BATCH):
             depends = [((CERTIFICATE_SIGNING_REQUESTS, entry.key),) for entry in batch]

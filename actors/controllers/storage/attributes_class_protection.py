@@ -63,7 +63,7 @@ class AttributesClassProtection:
         self._log = log
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Add the protection finalizer to a class, or remove it from an unused class that is being deleted.
+        """Add the protection finalizer to a VolumeAttributesClass, or remove it if the class can be deleted.
 
         Source: processVAC.
         """

@@ -100,17 +100,23 @@ def conditions_of(request: Object) -> Iterator[Mapping[str, Any]]:
 
 
 def has_condition(request: Object, kind: str) -> bool:
-    """Report whether the request has a condition of this type, with any status."""
+    """Report whether a CertificateSigningRequest has a condition of this type, with any status."""
     return any(condition.get("type") == kind for condition in conditions_of(request))
 
 
 def is_approved(request: Object) -> bool:
-    """Report whether the request has the condition Approved and not Denied (upstream: IsCertificateRequestApproved)."""
+    """Report whether a CertificateSigningRequest is approved and not denied.
+
+    Upstream: IsCertificateRequestApproved.
+    """
     return has_condition(request, APPROVED) and not has_condition(request, DENIED)
 
 
 def has_failed(request: Object) -> bool:
-    """Report whether the request has a condition Failed that is True or has no status (upstream: HasTrueCondition)."""
+    """Report whether a CertificateSigningRequest has a condition Failed that is True or has no status.
+
+    Upstream: HasTrueCondition.
+    """
     return any(
         condition.get("type") == FAILED and condition.get("status") in (None, "", "True")
         for condition in conditions_of(request)

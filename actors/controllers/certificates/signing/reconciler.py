@@ -1,4 +1,4 @@
-"""Reconciler of the signing controller: issues the certificate of an approved request.
+"""Reconciler of the signing controller: issues the certificates of approved CertificateSigningRequests.
 
 In: CertificateSigningRequests. Out: status.certificate, or the condition Failed.
 Key: the name of a CertificateSigningRequest.
@@ -44,7 +44,7 @@ class SigningError(ValueError):
 
 
 def with_failure(request: Object, problem: str, *, now: float) -> Object:
-    """Return a copy of the request with the condition Failed. Such a request will never be signed.
+    """Return a copy of the CertificateSigningRequest with the condition Failed. Such a request will never be signed.
 
     problem: message of the condition.
     now: Unix seconds.
@@ -60,7 +60,7 @@ def with_failure(request: Object, problem: str, *, now: float) -> Object:
 
 
 def with_certificate(request: Object, certificate: bytes) -> Object:
-    """Return a copy of the request with the issued certificate in its status. certificate: in PEM."""
+    """Return a copy of the CertificateSigningRequest with the issued certificate (PEM) in its status."""
     return _with_status(request, certificate=base64.b64encode(certificate).decode())
 
 
@@ -69,7 +69,7 @@ def _with_status(request: Object, **changes: Any) -> Object:
 
 
 class Signer:
-    """Reconciler that signs the approved requests for all enabled signers.
+    """Reconciler that signs approved CertificateSigningRequests, for all enabled signers.
 
     keys: CA certificate and key of each enabled signer, by the signer's name.
     max_lifetime: value of --cluster-signing-duration in seconds.
@@ -80,9 +80,9 @@ class Signer:
         self._clock, self._keys, self._max_lifetime = clock, keys, max_lifetime
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Issue the certificate of an approved request, or set its condition Failed if the signer rejects it.
+        """Issue the certificate of an approved CertificateSigningRequest.
 
-        Source: signer.handle.
+        If the signer rejects the request, its condition Failed is set instead. Source: signer.handle.
         """
         request = self._requests.get(key)
         if request is None or is_issued(request) or not is_approved(request) or has_failed(request):

@@ -1,4 +1,4 @@
-"""Rules of the kubernetes.io signers: which requests they sign, and how long the issued certificates are valid.
+"""Rules of the kubernetes.io signers: which requests they sign, and how long certificates are valid.
 
 Source: kubernetes v1.36 pkg/controller/certificates/signer/signer.go, pkg/apis/certificates/helpers.go.
 """

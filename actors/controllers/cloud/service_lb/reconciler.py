@@ -114,7 +114,7 @@ class _Pass:
 
 
 class ServiceMetrics:
-    """Callbacks that update the metrics of the controller.
+    """Callbacks that update the metrics of service-lb-controller.
 
     synced: counts an update of hosts.
     failed: counts a failed update of hosts.

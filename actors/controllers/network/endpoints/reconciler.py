@@ -100,7 +100,7 @@ class EndpointsReconciler:
             self._log.info("endpoints deleted", key=key)
 
     def _subsets(self, key: Key, spec: Mapping[str, Any], pods: Iterable[Entry]) -> Iterable[Object]:
-        """Yield a subset with the address and the ports of each pod that has an endpoint.
+        """Yield a subset of the Endpoints for each pod that has an endpoint, with its address and ports.
 
         key, spec: of the Service.
         pods: the pods that the Service selects.

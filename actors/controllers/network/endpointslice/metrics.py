@@ -51,7 +51,7 @@ class SliceMetrics:
     """Metrics of the EndpointSlice controller. Gauges are totals over all Services, as of the last sync of each."""
 
     def __init__(self, metrics: Metrics, *, max_endpoints: int) -> None:
-        """Register the metrics. max_endpoints: maximum number of endpoints in a slice."""
+        """Register the metrics. max_endpoints: maximum number of endpoints in an EndpointSlice."""
         self._metrics, self._max_endpoints = metrics, max_endpoints
         self._added, self._removed = metrics.histogram(ADDED), metrics.histogram(REMOVED)
         self._totals = SliceTotals(metrics, FAMILIES)
@@ -64,7 +64,7 @@ class SliceMetrics:
         self._results[result].inc()
 
     def planned(self, service: Key, groups: Mapping[Ports, Group], *, added: int, removed: int) -> None:
-        """Record the planned slices of one address type of a Service.
+        """Record the planned EndpointSlices of a Service for one address type.
 
         A dual-stack Service is planned once for each address type. As upstream, the gauges contain only the last plan.
 

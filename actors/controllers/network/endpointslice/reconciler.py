@@ -85,7 +85,7 @@ class EndpointSliceReconciler:
     ) -> None:
         """Create the reconciler.
 
-        max_endpoints: maximum number of endpoints in a slice.
+        max_endpoints: maximum number of endpoints in an EndpointSlice.
         batch_period: seconds for which changes of pods and slices are collected before a sync.
         """
         self._services, self._pods, self._nodes = tables[SERVICES], tables[PODS], tables[NODES]
@@ -106,7 +106,7 @@ class EndpointSliceReconciler:
         return None
 
     def reconcile_slice(self, change: SliceChange) -> Reconciliation:
-        """Enqueue the Services of a slice that another client has changed."""
+        """Enqueue the Services of an EndpointSlice that another client has changed."""
         if self._writes.is_foreign(change, MANAGER):
             for service in change.services:
                 yield Enqueue(QUEUE, service, after=max(SETTLE, self._batch_period))
@@ -342,7 +342,7 @@ def address_types(spec: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def recycled(plan: SlicePlan, *, owner_uid: str) -> tuple[list[Object], list[Object], list[Object]]:
-    """Return the slices to create, to update and to delete.
+    """Return the EndpointSlices to create, to update and to delete.
 
     Where a slice would be deleted and another one of the same address type created, the first is updated with the
     content of the second instead. Source: finalize.
@@ -358,7 +358,7 @@ def recycled(plan: SlicePlan, *, owner_uid: str) -> tuple[list[Object], list[Obj
 
 
 def set_trigger_time(slice_: Object, time: str) -> None:
-    """Set the annotation endpoints.kubernetes.io/last-change-trigger-time of a slice.
+    """Set the annotation endpoints.kubernetes.io/last-change-trigger-time of an EndpointSlice.
 
     time: RFC 3339 timestamp; "" removes the annotation.
     """

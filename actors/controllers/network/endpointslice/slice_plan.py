@@ -1,4 +1,6 @@
-"""Distribution of the endpoints of a Service over EndpointSlices. Few writes have priority over full slices.
+"""Distribution of the endpoints of a Service over EndpointSlices.
+
+The plan avoids writes rather than partly filled slices.
 
 Source: kubernetes v1.36 staging/src/k8s.io/endpointslice/reconciler.go (reconcileByAddressType,
 reconcileByPortMapping).
@@ -22,7 +24,7 @@ Endpoints = dict[Identity, Endpoint]
 
 
 class Group(NamedTuple):
-    """Numbers of the endpoints and slices that share one set of ports, after the planned writes."""
+    """Numbers of the endpoints and EndpointSlices of a Service with the same ports, after the planned writes."""
 
     endpoints: int
     slices: int
@@ -84,7 +86,7 @@ def plan_slices(
 
 
 def _plan_placeholder(plan: SlicePlan, *, labels: Mapping[str, str], owner_uid: str, address_type: str) -> None:
-    """Plan an empty slice, the placeholder for a Service without endpoints. An existing placeholder is kept.
+    """Plan one empty EndpointSlice as the placeholder of a Service without endpoints. An existing one is kept.
 
     Upstream recognizes an existing placeholder only if it is the only slice; otherwise it may write the placeholder
     again without a change.
@@ -109,7 +111,7 @@ def _plan_group(
     address_type: str,
     max_endpoints: int,
 ) -> None:
-    """Plan the writes of the slices with one set of ports. Source: reconcileByPortMapping.
+    """Plan the writes of the EndpointSlices with one set of ports. Source: reconcileByPortMapping.
 
     New endpoints are added to slices that change anyway. The rest is added to one unchanged slice, the fullest that has
     room for it, or otherwise to new slices.
@@ -157,7 +159,7 @@ def _plan_group(
 
 
 def is_owned_by(slice_: Object, uid: str) -> bool:
-    """Report whether the Service with this uid owns the slice.
+    """Report whether the Service with this uid owns the EndpointSlice.
 
     If not, the slice may belong to an earlier Service of the same name, which has been deleted.
     """
@@ -182,7 +184,7 @@ def _changed(slice_: Object, endpoints: list[Endpoint], labels: Mapping[str, str
 
 
 def _has_labels(slice_: Object, labels: Mapping[str, str]) -> bool:
-    """Report whether the slice has these labels. Reserved labels are not compared: they do not cause a write."""
+    """Report whether an EndpointSlice has these labels. Reserved labels are not compared."""
     return _free(labels_of(slice_)) == _free(labels)
 
 
@@ -200,7 +202,7 @@ def _fill(slice_: Object, missing: Endpoints, max_endpoints: int) -> None:
 
 
 def _fullest_that_fits(slices: Iterable[Object], count: int, max_endpoints: int) -> Object | None:
-    """Return the fullest slice that has room for `count` more endpoints; None if there is no such slice."""
+    """Return the fullest EndpointSlice that has room for `count` more endpoints; None if there is no such slice."""
     fitting = [
         slice_ for slice_ in slices if 0 <= max_endpoints - count - len(slice_.get("endpoints") or ()) < max_endpoints
     ]
@@ -208,7 +210,7 @@ def _fullest_that_fits(slices: Iterable[Object], count: int, max_endpoints: int)
 
 
 def labels_for(service: Object, *, manager: str, headless: bool) -> dict[str, str]:
-    """Return the labels that the slices of a Service should have.
+    """Return the labels that the EndpointSlices of a Service should have.
 
     These are the labels of the Service, and the reserved labels that name the Service and the managing controller.
 

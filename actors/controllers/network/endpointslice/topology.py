@@ -45,7 +45,7 @@ ByZone = dict[str, int]
 
 
 class Notice(NamedTuple):
-    """Event about a Service, to be recorded by the reconciler."""
+    """Event about the hints of a Service, which the reconciler records."""
 
     type: RecordType
     reason: str
@@ -69,7 +69,7 @@ def is_auto(annotations: Mapping[str, str]) -> bool:
 
 
 class NodeShare(NamedTuple):
-    """Contribution of a node to the CPUs of its zone."""
+    """Allocatable CPUs of a node, and the zone that they count for."""
 
     counts: bool  # the node is ready and does not belong to the control plane
     zone: str  # "" if unknown
@@ -269,7 +269,7 @@ class Topology:
         return [_notice("Normal", ENABLED, HAS_BEEN_ENABLED, address_type)]
 
     def remove_hints(self, service: Key, address_type: str) -> list[Notice]:
-        """Remove the record of a Service that does not request topology aware hints.
+        """Remove a Service from the cache, because it does not request topology aware hints .
 
         Returns an event if the Service had such hints before.
         """
@@ -286,7 +286,7 @@ class Topology:
 
 
 def _keep_unchanged(plan: SlicePlan, before: Sequence[Object], moved: Sequence[Object]) -> None:
-    """Move slices whose hints have not changed from plan.update back to plan.unchanged.
+    """Move EndpointSlices whose hints have not changed from plan.update back to plan.unchanged.
 
     before: slices of the table; `moved` contains their copies in plan.update, in the same order.
     """
@@ -330,7 +330,7 @@ def _hint_zone(zone: str, given: ByZone, received: ByZone, allocated: ByZone) ->
 
 
 def _check_hints(plan: SlicePlan, zones: Mapping[str, ZoneAllocation]) -> tuple[ByZone, list[Object]]:
-    """Check the hints of the unchanged slices.
+    """Check the hints of the EndpointSlices in plan.unchanged.
 
     Returns the number of endpoints by zone that their hints allocate, and the slices whose hints must be replaced: a
     ready endpoint has no hint, or the hints name an unknown zone or exceed the maximum of a zone.

@@ -49,7 +49,7 @@ def add_proximity_hints(plan: SlicePlan, distribution: str) -> None:
 
 
 def remove_hints(plan: SlicePlan) -> None:
-    """Remove the hints of all endpoints in the plan. Unchanged slices that have hints are moved to the updates."""
+    """Remove the hints of all endpoints in the plan. Slices that have hints are moved from unchanged to update."""
     move_to_update(
         plan, lambda slice_: any(endpoint.get("hints") is not None for endpoint in slice_.get("endpoints") or ())
     )
@@ -58,7 +58,7 @@ def remove_hints(plan: SlicePlan) -> None:
 
 
 def move_to_update(plan: SlicePlan, differs: Callable[[Object], bool]) -> None:
-    """Move slices from plan.unchanged to plan.update, as copies that may be modified.
+    """Move EndpointSlices from plan.unchanged to plan.update, as copies that may be modified.
 
     differs: function that returns True for the slices to move.
     """

@@ -27,7 +27,7 @@ Kind = tuple[str, Ports]  # address type and ports
 
 
 def is_mirrored(endpoints: Object) -> bool:
-    """Report whether the controller mirrors these Endpoints.
+    """Report whether the mirroring controller mirrors these Endpoints.
 
     Endpoints with the label endpointslice.kubernetes.io/skip-mirror, or with the annotation of a leader election, are
     not mirrored.
@@ -36,7 +36,7 @@ def is_mirrored(endpoints: Object) -> bool:
 
 
 class Desired(NamedTuple):
-    """Desired content of the mirrored slices of Endpoints."""
+    """Desired content of the EndpointSlices that mirror one Endpoints object."""
 
     slices: dict[Kind, dict[Identity, Endpoint]]  # endpoints by address type and ports
     skipped: int  # addresses that are left out, including the invalid ones
@@ -44,7 +44,7 @@ class Desired(NamedTuple):
 
 
 def desired_slices(endpoints: Object, *, max_endpoints: int) -> Desired:
-    """Return the endpoints of the slices that mirror these Endpoints, by address type and ports.
+    """Return the endpoints of the EndpointSlices that mirror these Endpoints, by address type and ports.
 
     max_endpoints: maximum number of addresses to mirror from one subset; ready addresses have priority.
     """
@@ -80,7 +80,7 @@ def _endpoint(address: Mapping[str, Any], text: str, *, ready: bool) -> Endpoint
 
 @dataclass(slots=True)
 class MirrorPlan:
-    """Planned writes of the slices that mirror one Endpoints object, with numbers for the metrics."""
+    """Planned writes of the EndpointSlices that mirror one Endpoints object, with numbers for the metrics."""
 
     create: list[Object] = field(default_factory=list)
     update: list[Object] = field(default_factory=list)
@@ -93,7 +93,7 @@ class MirrorPlan:
 
 
 def plan_mirrors(endpoints: Object, desired: Desired, present: Iterable[Object]) -> MirrorPlan:
-    """Plan the writes so that there is one slice for each address type and set of ports.
+    """Plan the writes that lead to one EndpointSlice for each address type and set of ports.
 
     present: existing slices that the controller manages for these Endpoints.
     """
@@ -156,7 +156,7 @@ def _mirror(endpoints: Object, kind: Kind, some: Iterable[Endpoint]) -> Object:
 
 
 def with_identity_of(slice_: Object, made: Object) -> Object:
-    """Return the content of `made` with the name, namespace, uid and resourceVersion of an existing slice."""
+    """Return the content of `made` with the name, namespace, uid and resourceVersion of an existing EndpointSlice."""
     meta = metadata(slice_)
     kept = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in meta}
     return {**made, "metadata": {**made["metadata"], **kept}}
@@ -167,13 +167,13 @@ def _has_same_metadata(slice_: Object, made: Object) -> bool:
 
 
 def _has_stale_owner(slice_: Object, endpoints: Object) -> bool:
-    """Report whether the owner of the slice is an earlier Endpoints object of the same name, with another uid."""
+    """Report whether an EndpointSlice is owned by an earlier Endpoints object of the same name."""
     owners: Sequence[Mapping[str, Any]] = metadata(slice_).get("ownerReferences") or ()
     return any(owner.get("name") == name_of(endpoints) and owner.get("uid") != uid_of(endpoints) for owner in owners)
 
 
 def _recycle(plan: MirrorPlan, endpoints: Object) -> None:
-    """Replace pairs of a deletion and a creation by an update. Source: recycleSlices.
+    """Replace pairs of a deletion and a creation of EndpointSlices by an update. Source: recycleSlices.
 
     The slices of a pair have the same address type.
     """

@@ -74,14 +74,14 @@ class MirroringReconciler:
         self._writes = SliceWrites(self._slices, changed=metrics.changed)
 
     def reconcile_slice(self, change: SliceChange) -> Reconciliation:
-        """Enqueue the Services of a slice that another client has changed."""
+        """Enqueue the Services of an EndpointSlice that another client has changed."""
         if self._writes.is_foreign(change, MANAGER):
             for service in change.services:
                 yield Enqueue(QUEUE, service, after=max(0.0, self._batch_period))
         return None
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Write the slices that mirror Endpoints, or delete slices of Endpoints that are not mirrored any more.
+        """Write the EndpointSlices that mirror Endpoints, or delete them if the Endpoints must not be mirrored.
 
         Source: syncEndpoints.
         """
@@ -125,6 +125,6 @@ class MirroringReconciler:
 
     @staticmethod
     def _owned(slice_: Object, endpoints: Object) -> Object:
-        """Return a copy of the slice with these Endpoints as its only owner."""
+        """Return a copy of the EndpointSlice with these Endpoints as its only owner."""
         meta = {name: value for name, value in metadata(slice_).items() if name != "ownerReferences"}
         return own({**slice_, "metadata": meta}, by=endpoints, of=ENDPOINTS)

@@ -39,7 +39,7 @@ def slice_families(subsystem: str) -> SliceFamilies:
 
 
 class SliceTotals:
-    """Gauges with totals over all keys (Services or Endpoints), and a counter of slice writes.
+    """Gauges with totals over all keys (Services or Endpoints), and a counter of EndpointSlice writes.
 
     Each key contributes the numbers of its last sync.
     """

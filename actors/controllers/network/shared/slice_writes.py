@@ -34,7 +34,7 @@ class SliceWrites:
         self._maybe_created: dict[Key, list[str]] = {}  # names of slices by owner, after creations with unknown outcome
 
     def is_foreign(self, change: SliceChange, manager: str) -> bool:
-        """Report whether another client has made this change to a slice of this controller.
+        """Report whether another client has made this change to an EndpointSlice of this controller.
 
         A slice belongs to the controller if its managed-by label names it, before or after the change, or if the
         controller has written it.
@@ -71,7 +71,7 @@ class SliceWrites:
         update: Sequence[Object],
         delete: Sequence[Object],
     ) -> Step[bool]:
-        """Write slices: send all creations concurrently, then the updates one by one, then all deletions concurrently.
+        """Write EndpointSlices: creations concurrently, then the updates one by one, then deletions concurrently.
 
         Updates are not concurrent, so that changes of pods that arrive meanwhile are collected for the next sync. With
         this a rollout needs fewer writes.
@@ -138,7 +138,10 @@ class SliceWrites:
             self._record_write(key_of(slice_), "update")
 
     def delete(self, slices: Sequence[Object]) -> Step[None]:
-        """Delete these slices concurrently. Raises CommandError for the first failure, after all have been sent."""
+        """Delete these EndpointSlices concurrently.
+
+        Raises CommandError for the first failure, after all deletions have been sent.
+        """
         commands = [delete(ENDPOINT_SLICES, slice_) for slice_ in slices]
         outcomes: list[Outcome] = yield from together(commands)
         failure: CommandError | None = None

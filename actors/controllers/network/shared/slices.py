@@ -83,9 +83,10 @@ Endpoint = Mapping[str, Any]
 
 
 def identity_of(endpoint: Endpoint) -> Identity:
-    """Return the identity of an endpoint, by which it is found in another version of the slice. Source: hashEndpoint.
+    """Return the identity of an endpoint: endpoints of two versions of a slice with equal identities are compared.
 
     The identity consists of the sorted addresses, the hostname, and the namespace and name of the pod.
+    Source: hashEndpoint.
     """
     target = endpoint.get("targetRef") or {}
     addresses = endpoint.get("addresses") or ()
@@ -98,7 +99,7 @@ def identity_of(endpoint: Endpoint) -> Identity:
 
 
 def equal_endpoints(first: Endpoint, second: Endpoint) -> bool:
-    """Report whether two endpoints with the same identity are equal.
+    """Report whether an endpoint has not changed, compared with an earlier version of the same endpoint.
 
     Hints and the resourceVersion of the pod are not compared.
     """

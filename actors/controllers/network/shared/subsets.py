@@ -88,7 +88,7 @@ def _host(address: Address) -> Host:
 
 
 def unversioned(subsets: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a copy of the subsets for comparison, without the resourceVersions in the addresses' targetRefs."""
+    """Return the subsets of Endpoints without the resourceVersions in targetRefs, for comparison."""
     return [
         {
             field: [_without_version(address) for address in value]

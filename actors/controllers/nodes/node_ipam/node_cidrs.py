@@ -66,7 +66,7 @@ class NodeCidrs:
     """Record of the pod CIDRs of each node. A block that two nodes share is freed only when both are deleted."""
 
     def __init__(self, sets: Sequence[CidrSet], *, services: Iterable[Network], metrics: Metrics) -> None:
-        """Create the record, without nodes.
+        """Create the record of pod CIDRs, without nodes.
 
         sets: one for each cluster CIDR, in the order of --cluster-cidr.
         services: CIDRs of Services, whose blocks are never allocated to nodes.

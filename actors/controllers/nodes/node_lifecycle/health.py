@@ -114,7 +114,7 @@ def liveness(
 
 
 def marked_unknown(health: NodeHealth, written: NodeFacts, now: float) -> NodeHealth:
-    """Return the health to record after the controller has set the node's conditions to Unknown.
+    """Return the health of a node after this controller has set the node's conditions to Unknown.
 
     written: facts of the node as the server returned it after the write.
     """

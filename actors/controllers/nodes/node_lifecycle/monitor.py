@@ -140,7 +140,7 @@ class NodeMonitor:
         return since is not None and is_over(self._clock.monotonic() - since, self._settings.pod_eviction_timeout)
 
     def _remove_taints(self, entries: Iterable[Entry]) -> Step[None]:
-        """Remove NoExecute taints from the nodes of zones without evictions. The next pass retries failed patches."""
+        """Remove NoExecute taints from nodes in zones in which evictions are stopped. Failures are retried later."""
         tainted = [entry for entry in entries if entry.facts.no_execute and entry.facts.zone in self.spared]
         wall, nodes = self._clock.now(), self._nodes
         patches = [
@@ -155,9 +155,9 @@ class NodeMonitor:
 
 
 def last_evictions(entries: Iterable[Entry], now: float) -> dict[str, float | None]:
-    """Return the time of the last eviction in each zone, for zones whose queue is new and has no record of it.
+    """Estimate the time of the last eviction in each zone, for zones whose eviction queue is new.
 
-    The time is estimated: `now` for a zone in which a node is tainted NoExecute, None for other zones.
+    It is `now` for a zone in which a node is tainted NoExecute, None for other zones.
     """
     last: dict[str, float | None] = {}
     for entry in entries:

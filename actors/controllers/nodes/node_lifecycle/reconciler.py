@@ -113,7 +113,7 @@ class NodeLifecycleReconciler:
         return None
 
     def reconcile_zone(self, zone: str) -> Reconciliation:
-        """Send the zone's rate, its waiting nodes and whether it is paused to the zone's eviction queue."""
+        """Send the eviction queue of a zone its rate, its waiting nodes, and whether it is paused."""
         yield from self._queues.send_state(zone)
         return None
 

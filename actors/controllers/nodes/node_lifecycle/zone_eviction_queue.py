@@ -67,7 +67,7 @@ class ZoneEvictionQueue(Actor):
     """Actor that queues the nodes of one zone, and releases them for eviction as its token bucket permits."""
 
     def __init__(self, context: Context, *, zone: str, owner: str, meter: ZoneMeter) -> None:
-        """Create an empty queue, which releases no nodes before SetEvictionRate.
+        """Create an empty eviction queue, which releases no nodes before it has received SetEvictionRate.
 
         owner: name of the controller's actor, which receives ZoneQueueReady and NodeDue.
         """

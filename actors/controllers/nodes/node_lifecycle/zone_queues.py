@@ -52,10 +52,13 @@ class _Queue:
 
 
 class ZoneQueues:
-    """Record of the eviction queues of all zones. Its generators yield the messages to send."""
+    """Record of the eviction queues of all zones, and of the nodes that wait in them or have been released.
+
+    Its generators yield messages to the queues and to the manager, which starts and stops the queues.
+    """
 
     def __init__(self, *, manager: str, controller: str, burst: int) -> None:
-        """Create the record, without queues.
+        """Create the record, without eviction queues.
 
         manager: name of the manager's actor, which starts and stops the queues.
         controller: name of the controller that the queues belong to.
@@ -89,7 +92,7 @@ class ZoneQueues:
         return True
 
     def accept_release(self, message: NodeDue, now: float) -> bool:
-        """Record that a queue has released a node. Returns whether the node may be evicted.
+        """Record that the eviction queue of a zone has released a node. Returns whether the node may be evicted.
 
         False if the node does not wait any more, or was registered again with another uid.
         """
@@ -122,7 +125,7 @@ class ZoneQueues:
         return [zone]
 
     def manager_restarted(self) -> list[str]:
-        """Record that the manager has restarted, and runs no queues yet.
+        """Record that the manager has restarted, and does not run the zones' eviction queues yet.
 
         Returns the zones whose queues must be started again: all zones.
         """
@@ -133,7 +136,7 @@ class ZoneQueues:
     # Messages sent.
 
     def set_zones(self, zones: Mapping[str, float | None]) -> Iterator[Tell]:
-        """Start and stop queues, so that there is one queue for each of these zones.
+        """Start and stop eviction queues, so that there is one queue for each of these zones.
 
         zones: by zone, the monotonic time at which its last node was released; None if unknown. Used for new queues.
         """

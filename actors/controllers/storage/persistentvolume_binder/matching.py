@@ -82,7 +82,7 @@ def is_reserved(volume: VolumeFacts, required: Requirements) -> bool:
 
 
 def candidates(volumes: Lister, required: Requirements) -> list[Entry]:
-    """Return the volumes that might be bound to a claim: those reserved for it, and unclaimed volumes of its class."""
+    """Return the volumes that are reserved for a claim, and the unclaimed volumes of its StorageClass."""
     return [*volumes.indexed_entries(CLAIMED, required.key), *volumes.indexed_entries(UNCLAIMED, required.class_)]
 
 

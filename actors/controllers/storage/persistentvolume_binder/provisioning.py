@@ -95,7 +95,7 @@ class Provisioning:
     # Queue provisionings.
 
     def provision(self, key: Key) -> Reconciliation:
-        """Create a directory and a PersistentVolume for a claim with a hostPath class.
+        """Create a directory and a PersistentVolume for a claim whose StorageClass has the hostPath provisioner.
 
         Source: provisionClaimOperation.
         """
