@@ -60,7 +60,7 @@ def aggregated_rules(role: Mapping[str, Any], roles: Iterable[Mapping[str, Any]]
     return list(found)
 
 
-def as_rules(rules: Sequence[Rule]) -> list[Object]:
+def rule_objects(rules: Sequence[Rule]) -> list[Object]:
     return [{field: list(values) for field, values in zip(_FIELDS, rule, strict=True) if values} for rule in rules]
 
 
@@ -80,7 +80,7 @@ class ClusterRoleAggregation:
             if not set(current) <= set(wanted):
                 raise UnreadableError(CLUSTER_ROLES, unreadable)
         meta = {"name": key, "uid": uid_of(role), "resourceVersion": resource_version_of(role)}
-        applying = apply(CLUSTER_ROLES, {"metadata": meta, "rules": as_rules(wanted)}, force=True, manager=MANAGER)
+        applying = apply(CLUSTER_ROLES, {"metadata": meta, "rules": rule_objects(wanted)}, force=True, manager=MANAGER)
         outcome = yield from must(applying)
         assert isinstance(outcome, Done)
         self._log.info("rules aggregated", v=2, key=key, rules=len(wanted))

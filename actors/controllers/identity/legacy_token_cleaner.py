@@ -148,14 +148,14 @@ class LegacyTokenCleaner:
                 continue
             namespace = metadata(secret)["namespace"]
             if namespace not in mounted:
-                mounted[namespace] = self._mounted(namespace)
+                mounted[namespace] = self._mounted_secrets(namespace)
             names = mounted[namespace]
             if names is None or name_of(secret) in names:
                 continue
             invalid_since = labels_of(secret).get(INVALID_SINCE, "")
             if read_date(invalid_since) is None:
                 self._log.info("token marked as invalid", key=entry.key, since=date_of(now))
-                yield _marked(entry.key, secret, date_of(now))
+                yield _invalidation(entry.key, secret, date_of(now))
             elif invalid_since < date_of(before):
                 self._log.info("unused token deleted", key=entry.key, invalid_since=invalid_since)
                 yield delete(SECRETS, entry, unchanged=True)
@@ -168,14 +168,14 @@ class LegacyTokenCleaner:
             return False
         return name_of(secret) in secrets_of(account)
 
-    def _mounted(self, namespace: str) -> frozenset[str] | None:
+    def _mounted_secrets(self, namespace: str) -> frozenset[str] | None:
         """Return the names of all Secrets that pods of the namespace refer to; None if a pod is unreadable."""
         if self._pods.unreadable(namespace):
             return None
         return frozenset().union(*(secret_names(pod) for pod in self._pods.objects(namespace)))
 
 
-def _marked(key: Key, secret: Object, since: str) -> Command:
+def _invalidation(key: Key, secret: Object, since: str) -> Command:
     return patch(SECRETS, key, {"metadata": {"uid": uid_of(secret), "labels": {INVALID_SINCE: since}}})
 
 

@@ -56,7 +56,7 @@ class RootCaPublisher:
         self._metrics, self._log = metrics, log
 
     def reconcile(self, namespace: Key) -> Reconciliation:
-        yield from self._metrics.measured(self._publish(namespace))
+        yield from self._metrics.measure(self._publish(namespace))
         return None
 
     def _publish(self, namespace: Key) -> Step[None]:

@@ -42,7 +42,7 @@ class SyncMetrics:
         self._metrics, self._clock = metrics, clock
         self._total, self._duration = total, duration
 
-    def measured(self, sync: Step[None]) -> Step[None]:
+    def measure(self, sync: Step[None]) -> Step[None]:
         """Run a sync, and record its count and duration under its HTTP status code.
 
         The code is 200 for success, the API server's code for a CommandError, and 500 for other exceptions.

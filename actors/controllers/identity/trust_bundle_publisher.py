@@ -83,7 +83,7 @@ class TrustBundlePublisher:
         if not self._bundle:
             return None
         for resource in self._tables.discovered():
-            yield from self._metrics.measured(self._publish(resource))
+            yield from self._metrics.measure(self._publish(resource))
         return RequeueAfter(ARRIVAL_CHECK) if self._tables.arriving() else None
 
     def _publish(self, resource: Resource) -> Step[None]:
@@ -113,7 +113,7 @@ def is_bundle(served: ServedResource) -> bool:
     return served.group == GROUP and served.plural == PLURAL and served.version in VERSIONS
 
 
-def the_one_key(_resource: Resource, _change: Change, _tables: Tables) -> Iterable[str]:
+def constant_key(_resource: Resource, _change: Change, _tables: Tables) -> Iterable[str]:
     return (KEY,)
 
 
@@ -135,5 +135,5 @@ SPEC = ControllerSpec(
     needs=f"--feature-gates={GATE}=true",
     start_checks=(check_root_ca,),
     queues=(Queue(QUEUE, concurrency=1, terminal=()),),
-    discovers=Discovered(select=is_bundle, to=the_one_key, metadata_only=False),
+    discovers=Discovered(select=is_bundle, to=constant_key, metadata_only=False),
 )

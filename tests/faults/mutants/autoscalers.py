@@ -40,7 +40,7 @@ def nothing_is_stabilized() -> Iterator[None]:
         del current, now
         return LimitedReplicas(proposal, *READY_FOR_NEW_SCALE), tuple(recommendations)
 
-    with patch.object(reconciler, "stabilized_by", unstable):
+    with patch.object(reconciler, "stabilize_by_windows", unstable):
         yield
 
 

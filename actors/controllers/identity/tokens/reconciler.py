@@ -138,7 +138,7 @@ def claims(account: Mapping[str, Any], secret: Mapping[str, Any]) -> dict[str, s
     }
 
 
-def completed(
+def with_missing_data(
     secret: Object, account: Mapping[str, Any], missing: MissingData, *, authority: bytes, sign: Sign
 ) -> Object:
     """Return a copy of a token Secret with the missing data and the annotations that name its service account.
@@ -217,7 +217,7 @@ class Tokens:
             return None
         account = yield from self._account_of(key)
         if account is not None:
-            yield from self._complete(key.key, secret, account)
+            yield from self._add_missing_data(key.key, secret, account)
             return None
         # depends_on omits the table of ServiceAccounts: the account was just read live.
         outcome = yield from must(delete(SECRETS, secret, depends_on=(SECRETS,)), but=(NotFound,))
@@ -240,7 +240,7 @@ class Tokens:
         account = decode_object(outcome.body)
         return account if _is_account_of(account, key) else None
 
-    def _complete(self, key: Key, secret: Object, account: Object) -> Step[None]:
+    def _add_missing_data(self, key: Key, secret: Object, account: Object) -> Step[None]:
         """Set the missing data of a token Secret. Source: generateTokenIfNeeded.
 
         Nothing is written if the table's version of the Secret is not current: its next event enqueues it again.
@@ -257,7 +257,7 @@ class Tokens:
         missing = missing_data(live, self._authority)
         if not any(missing):
             return
-        wanted = completed(live, account, missing, authority=self._authority, sign=self._sign)
+        wanted = with_missing_data(live, account, missing, authority=self._authority, sign=self._sign)
         outcome = yield from must(update(SECRETS, wanted), but=(NotFound,))
         if isinstance(outcome, Done):
             fields = [field for field, is_missing in zip((CA, NAMESPACE, TOKEN), missing, strict=True) if is_missing]

@@ -27,7 +27,7 @@ def job_name(cron_job: Object, slot: int) -> str:
     return f"{name_of(cron_job)}-{slot // 60}"
 
 
-def job_of(cron_job: Object, template: Object, slot: int, zone: Zone) -> Object:
+def new_job(cron_job: Object, template: Object, slot: int, zone: Zone) -> Object:
     """Build the Job for a slot (scheduled time).
 
     template: spec.jobTemplate of the CronJob
@@ -60,7 +60,7 @@ def slot_of(job: Object, cron_job: Object) -> int | None:
     return slot if name_of(job) == job_name(cron_job, slot) else None
 
 
-def end_of(job: Object) -> str:
+def finished_type(job: Object) -> str:
     """Return the type of the Job's condition that is True, COMPLETE or FAILED; "" if the Job is not finished."""
     for condition in (job.get("status") or {}).get("conditions") or ():
         if condition.get("type") in (COMPLETE, FAILED) and condition.get("status") == "True":
@@ -68,7 +68,7 @@ def end_of(job: Object) -> str:
     return ""
 
 
-def surplus(jobs: Sequence[Object], limit: int) -> list[Object]:
+def surplus_jobs(jobs: Sequence[Object], limit: int) -> list[Object]:
     """Return the Jobs to delete: the oldest by start time, so that at most `limit` Jobs remain."""
     return sorted(jobs, key=_age)[: max(len(jobs) - limit, 0)]
 

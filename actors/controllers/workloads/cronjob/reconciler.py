@@ -29,14 +29,22 @@ from collections.abc import Callable, Sequence
 
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
 from kcm.actors.controllers.workloads.cronjob.fields import CronJobSpec, check_job, cron_job_spec
-from kcm.actors.controllers.workloads.cronjob.jobs import COMPLETE, FAILED, end_of, job_name, job_of, slot_of, surplus
+from kcm.actors.controllers.workloads.cronjob.jobs import (
+    COMPLETE,
+    FAILED,
+    finished_type,
+    job_name,
+    new_job,
+    slot_of,
+    surplus_jobs,
+)
 from kcm.actors.controllers.workloads.cronjob.schedules import schedule_of, zone_of
 from kcm.actors.controllers.workloads.cronjob.slots import (
     MANY,
     NoSlotError,
-    earliest,
     latest_due,
     seconds_to_next,
+    unhandled_since,
     within_deadline,
 )
 from kcm.actors.controllers.workloads.cronjob.status import RunStatus
@@ -130,7 +138,7 @@ class CronJobReconciler:
                 result = yield from self._run(cron_job, spec, status, rescheduled=rescheduled, is_stale=is_stale)
         except CommandError as err:
             failure = err
-        yield from _write(cron_job, status)
+        yield from _write_status(cron_job, status)
         if failure is not None:
             raise failure
         self._unfinished.discard(key)
@@ -147,12 +155,12 @@ class CronJobReconciler:
         status = RunStatus(cron_job)
         for job in jobs:
             slot = slot_of(job, cron_job)
-            if slot is None or status.lists(uid_of(job)):
+            if slot is None or status.contains(uid_of(job)):
                 continue
-            if not end_of(job) and not is_deleting(job) and (yield from _is_running(job)):
+            if not finished_type(job) and not is_deleting(job) and (yield from _is_running(job)):
                 status.add(job)
             status.started(slot)
-        return (yield from _write(cron_job, status))
+        return (yield from _write_status(cron_job, status))
 
     def _delete_finished(
         self, cron_job: Object, spec: CronJobSpec, jobs: Sequence[Object], status: RunStatus
@@ -164,16 +172,16 @@ class CronJobReconciler:
         for end, limit in ((COMPLETE, spec.successful_limit), (FAILED, spec.failed_limit)):
             if limit is None:
                 continue
-            for job in surplus([job for job in jobs if end_of(job) == end], limit):
+            for job in surplus_jobs([job for job in jobs if finished_type(job) == end], limit):
                 if not is_deleting(job):
-                    yield from _remove(cron_job, job, status, rests_on_table=True)
+                    yield from _delete_job(cron_job, job, status, depends_on_tables=True)
 
     def _update_active(self, cron_job: Object, jobs: Sequence[Object], status: RunStatus) -> Step[None]:
         """Remove finished and missing Jobs from status.active. Source: syncCronJob."""
         for job in jobs:
-            end, listed = end_of(job), status.lists(uid_of(job))
+            end, listed = finished_type(job), status.contains(uid_of(job))
             if end and listed:
-                status.drop(uid_of(job))
+                status.remove(uid_of(job))
                 message = f"Saw completed job: {name_of(job)}, condition: {end}"
                 yield record(CRONJOBS, cron_job, "Normal", "SawCompletedJob", message)
             elif not end and not listed and slot_of(job, cron_job) is None:
@@ -186,7 +194,7 @@ class CronJobReconciler:
             # The table may be stale, so ask the server.
             found = yield from must(get_live(JOBS, _key_of(reference)), but=(NotFound,))
             if not isinstance(found, Done) or uid_of(decode_object(found.body)) != reference.get("uid"):
-                status.drop(reference["uid"])
+                status.remove(reference["uid"])
                 message = f"Active job went missing: {reference['name']}"
                 yield record(CRONJOBS, cron_job, "Normal", "MissingJob", message)
 
@@ -204,7 +212,7 @@ class CronJobReconciler:
         now = self._clock.now()
         if not rescheduled:
             try:
-                since = within_deadline(earliest(cron_job), spec.deadline, now=now)
+                since = within_deadline(unhandled_since(cron_job), spec.deadline, now=now)
                 due = latest_due(schedule, since=since, now=now)
             except NoSlotError as err:
                 message = f"invalid schedule: {spec.schedule} : {err}"
@@ -218,7 +226,7 @@ class CronJobReconciler:
                     if is_stale and not (yield from _is_current(cron_job)):
                         return RequeueAfter(STALE_DELAY)
                     yield from self._start(cron_job, spec, due.slot, status)
-        delay = seconds_to_next(schedule, since=earliest(cron_job), now=now)
+        delay = seconds_to_next(schedule, since=unhandled_since(cron_job), now=now)
         return None if delay is None else RequeueAfter(max(0.0, delay))
 
     def _may_be_stale(self, slot: int) -> bool:
@@ -254,7 +262,7 @@ class CronJobReconciler:
 
     def _should_start(self, cron_job: Object, spec: CronJobSpec, slot: int, status: RunStatus) -> Step[bool]:
         """Report whether to start a slot: it was not started yet, and the concurrency policy permits it now."""
-        if status.lists_name(namespace_of(cron_job), job_name(cron_job, slot)):
+        if status.contains_name(namespace_of(cron_job), job_name(cron_job, slot)):
             return False
         if status.last_schedule is not None and parse_time(status.last_schedule) >= slot:
             return False
@@ -266,8 +274,8 @@ class CronJobReconciler:
 
     def _start(self, cron_job: Object, spec: CronJobSpec, slot: int, status: RunStatus) -> Step[None]:
         if spec.concurrency_policy == REPLACE:
-            yield from self._replace(cron_job, status)
-        command = create(JOBS, job_of(cron_job, spec.template, slot, zone_of(spec)))
+            yield from self._delete_active(cron_job, status)
+        command = create(JOBS, new_job(cron_job, spec.template, slot, zone_of(spec)))
         outcome = yield from perform(command)
         match outcome:
             case Done(body):
@@ -283,11 +291,11 @@ class CronJobReconciler:
                     message = f"Error creating job: {outcome.message}"
                     yield record(CRONJOBS, cron_job, "Warning", "FailedCreate", message)
                 raise CommandError(command, outcome)
-        if not end_of(job) and not status.lists(uid_of(job)):
+        if not finished_type(job) and not status.contains(uid_of(job)):
             status.add(job)
         status.started(slot)
 
-    def _replace(self, cron_job: Object, status: RunStatus) -> Step[None]:
+    def _delete_active(self, cron_job: Object, status: RunStatus) -> Step[None]:
         """Delete the active Jobs, for the concurrency policy Replace.
 
         Raises CommandError if a Job cannot be deleted, so that no new Job is created.
@@ -302,23 +310,25 @@ class CronJobReconciler:
                     yield record(CRONJOBS, cron_job, "Warning", "FailedGet", f"Get job: {found.message}")
                     raise CommandError(command, found)
                 job = decode_object(found.body)
-            failure = yield from _remove(cron_job, job, status, rests_on_table=False)
+            failure = yield from _delete_job(cron_job, job, status, depends_on_tables=False)
             if failure is not None:
                 raise failure
 
 
-def _remove(cron_job: Object, job: Object, status: RunStatus, *, rests_on_table: bool) -> Step[CommandError | None]:
+def _delete_job(
+    cron_job: Object, job: Object, status: RunStatus, *, depends_on_tables: bool
+) -> Step[CommandError | None]:
     """Delete a Job and remove it from status.active. Return the error if the deletion failed. Source: deleteJob.
 
     rests_on_table: whether the decision depends on the tables, so that the deletion must wait while a table is stale.
     """
-    command = delete(JOBS, job, propagation="Background", depends_on=None if rests_on_table else ())
+    command = delete(JOBS, job, propagation="Background", depends_on=None if depends_on_tables else ())
     outcome = yield from perform(command)
     if not isinstance(outcome, Done | NotFound):
         if not isinstance(outcome, Refused):
             yield record(CRONJOBS, cron_job, "Warning", "FailedDelete", f"Deleted job: {outcome.message}")
         return CommandError(command, outcome)
-    status.drop(uid_of(job))
+    status.remove(uid_of(job))
     if isinstance(outcome, Done):
         yield record(CRONJOBS, cron_job, "Normal", "SuccessfulDelete", f"Deleted job {name_of(job)}")
     return None
@@ -330,7 +340,7 @@ def _is_running(job: Object) -> Step[bool]:
     if not isinstance(found, Done):
         return False
     live = decode_object(found.body)
-    return uid_of(live) == uid_of(job) and not end_of(live)
+    return uid_of(live) == uid_of(job) and not finished_type(live)
 
 
 def _is_current(cron_job: Object) -> Step[bool]:
@@ -339,14 +349,14 @@ def _is_current(cron_job: Object) -> Step[bool]:
     if not isinstance(found, Done):
         return False
     live = decode_object(found.body)
-    return _identity(live) == _identity(cron_job)
+    return _compared_fields(live) == _compared_fields(cron_job)
 
 
-def _identity(cron_job: Object) -> tuple[object, ...]:
+def _compared_fields(cron_job: Object) -> tuple[object, ...]:
     return uid_of(cron_job), is_deleting(cron_job), cron_job["spec"], cron_job.get("status") or {}
 
 
-def _write(cron_job: Object, status: RunStatus) -> Step[Object]:
+def _write_status(cron_job: Object, status: RunStatus) -> Step[Object]:
     """Write the status of a CronJob if it has changed. Return the CronJob as stored by the server.
 
     Raises CommandError if the update fails, also for a conflict.

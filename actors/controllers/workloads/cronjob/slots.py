@@ -26,7 +26,7 @@ class Due(NamedTuple):
     missed: int  # approximate number of slots that are due, including the latest
 
 
-def earliest(cron_job: Object) -> float:
+def unhandled_since(cron_job: Object) -> float:
     """Return the time after which slots of the CronJob have not been handled yet.
 
     This is status.lastScheduleTime, or the creation time of the CronJob. Raises ValueError if it is malformed.

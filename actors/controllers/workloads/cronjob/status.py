@@ -18,10 +18,10 @@ class RunStatus:
         self.last_schedule: str | None = self._before.get("lastScheduleTime")
         self.last_successful: str | None = self._before.get("lastSuccessfulTime")
 
-    def lists(self, uid: str) -> bool:
+    def contains(self, uid: str) -> bool:
         return any(each.get("uid") == uid for each in self.active)
 
-    def lists_name(self, namespace: str, name: str) -> bool:
+    def contains_name(self, namespace: str, name: str) -> bool:
         return any((each.get("namespace"), each.get("name")) == (namespace, name) for each in self.active)
 
     def add(self, job: Object) -> None:
@@ -35,7 +35,7 @@ class RunStatus:
         }
         self.active.append(reference)
 
-    def drop(self, uid: str) -> None:
+    def remove(self, uid: str) -> None:
         self.active = [each for each in self.active if each.get("uid") != uid]
 
     def started(self, slot: int) -> None:

@@ -26,7 +26,7 @@ def cannot_count(reason: str, error: str) -> str:
     return f"Failed to {what}: {error}"
 
 
-def several_budgets(namespace: str, name: str, chosen: str) -> str:
+def multiple_budgets(namespace: str, name: str, chosen: str) -> str:
     return f'Pod "{namespace}"/"{name}" matches multiple PodDisruptionBudgets.  Chose "{chosen}" arbitrarily.'
 
 

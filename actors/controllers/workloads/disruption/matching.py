@@ -65,7 +65,7 @@ def selector_of(budget: Mapping[str, Any]) -> LabelSelector:
     return label_selector_of(selector)
 
 
-class SizeFacts(NamedTuple):
+class WorkloadFacts(NamedTuple):
     """Values that are derived once from each version of a workload, such as a Deployment, and kept in its table entry.
 
     A change of `replicas` enqueues the budgets of the workload's pods.
@@ -74,10 +74,10 @@ class SizeFacts(NamedTuple):
     replicas: Any  # spec.replicas; None if it is not a number
 
 
-def size_facts(controller: Object) -> SizeFacts:
+def workload_facts(controller: Object) -> WorkloadFacts:
     spec = controller.get("spec")
     replicas = spec.get("replicas") if isinstance(spec, dict) else None
-    return SizeFacts(replicas if isinstance(replicas, int) else None)
+    return WorkloadFacts(replicas if isinstance(replicas, int) else None)
 
 
 BUDGET_FACTS = Facts(POD_DISRUPTION_BUDGETS, budget_facts)
@@ -107,7 +107,7 @@ def budgets_of_pod(change: Change, tables: Tables) -> Iterable[Key]:
     return sorted(found)
 
 
-def budgets_of_size(change: Change, tables: Tables) -> Iterable[Key]:
+def budgets_of_workload(change: Change, tables: Tables) -> Iterable[Key]:
     """Return the keys of the budgets to enqueue when a workload, such as a Deployment, is scaled.
 
     These are the budgets that select the workload's pods and whose limits depend on its number of replicas.
@@ -120,7 +120,7 @@ def budgets_of_size(change: Change, tables: Tables) -> Iterable[Key]:
     return [key for key in keys if needs_scale((budgets.get(key) or {}).get("spec") or {})]
 
 
-def pod_with_several_budgets(change: Change, tables: Tables) -> Iterable[Key]:
+def pod_with_multiple_budgets(change: Change, tables: Tables) -> Iterable[Key]:
     """Return the key of a changed pod if more than one budget selects it; otherwise nothing."""
     budgets, namespace = tables[POD_DISRUPTION_BUDGETS], change.namespace
     entry = None if change.deleted else tables[PODS].entry(change.key)

@@ -39,14 +39,14 @@ def needs_scale(spec: Mapping[str, Any]) -> bool:
     return spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
 
 
-class Need(NamedTuple):
+class PodRequirement(NamedTuple):
     """Numbers of pods that a budget expects to exist and requires to be healthy."""
 
     expected: int  # status.expectedPods
     desired: int  # status.desiredHealthy: number of pods that must be healthy
 
 
-def need_of(spec: Mapping[str, Any], *, pods: int, scale: int) -> Need:
+def pod_requirement(spec: Mapping[str, Any], *, pods: int, scale: int) -> PodRequirement:
     """Compute the expected and desired numbers of pods from a budget's maxUnavailable or minAvailable.
 
     spec: spec of the budget
@@ -58,10 +58,10 @@ def need_of(spec: Mapping[str, Any], *, pods: int, scale: int) -> Need:
     """
     max_unavailable, min_available = spec.get("maxUnavailable"), spec.get("minAvailable")
     if max_unavailable is not None:
-        return Need(scale, max(0, scale - scaled_value(max_unavailable, scale, round_up=True)))
+        return PodRequirement(scale, max(0, scale - scaled_value(max_unavailable, scale, round_up=True)))
     if min_available is None:
-        return Need(0, 0)
-    return Need(scale if needs_scale(spec) else pods, scaled_value(min_available, scale, round_up=True))
+        return PodRequirement(0, 0)
+    return PodRequirement(scale if needs_scale(spec) else pods, scaled_value(min_available, scale, round_up=True))
 
 
 class Disrupted(NamedTuple):
@@ -105,12 +105,14 @@ def disrupted_pods(
     return Disrupted(frozenset(fresh), tuple(overdue), recheck)
 
 
-def healthy(pod: Entry, disrupted: Disrupted) -> bool:
+def is_healthy(pod: Entry, disrupted: Disrupted) -> bool:
     """Report whether a pod is ready, not being deleted, and not evicted recently. Source: countHealthyPods."""
     return pod.facts.ready and not pod.facts.deleting and split_key(pod.key)[1] not in disrupted.fresh
 
 
-def next_status(budget: Object, need: Need, *, current: int, disrupted: Mapping[str, str], now: float) -> Object | None:
+def next_status(
+    budget: Object, requirement: PodRequirement, *, current: int, disrupted: Mapping[str, str], now: float
+) -> Object | None:
     """Return the new status of a PodDisruptionBudget; None if it is equal to the present status.
 
     If no pods are expected, no disruption is allowed, so that the first pods of a budget are protected until they are
@@ -124,10 +126,10 @@ def next_status(budget: Object, need: Need, *, current: int, disrupted: Mapping[
     """
     status = budget.get("status") or {}
     counts = {
-        "disruptionsAllowed": max(0, current - need.desired) if need.expected > 0 else 0,
+        "disruptionsAllowed": max(0, current - requirement.desired) if requirement.expected > 0 else 0,
         "currentHealthy": current,
-        "desiredHealthy": need.desired,
-        "expectedPods": need.expected,
+        "desiredHealthy": requirement.desired,
+        "expectedPods": requirement.expected,
     }
     if (
         all(status.get(name) == count for name, count in counts.items())

@@ -31,16 +31,16 @@ from kcm.actors.controllers.workloads.disruption import events
 from kcm.actors.controllers.workloads.disruption.matching import selecting_budgets, selector_of
 from kcm.actors.controllers.workloads.disruption.pod_counts import (
     CannotCountError,
-    Need,
+    PodRequirement,
     disrupted_pods,
     fail_safe_status,
-    healthy,
-    need_of,
+    is_healthy,
     needs_scale,
     next_status,
+    pod_requirement,
 )
 from kcm.actors.controllers.workloads.disruption.scales import Scales
-from kcm.actors.controllers.workloads.disruption.stale_targets import TIMEOUT, marked_since, unmarked_status
+from kcm.actors.controllers.workloads.disruption.stale_targets import TIMEOUT, marked_since, status_without_target
 from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, must, perform, record, update
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Refused
@@ -98,10 +98,10 @@ class DisruptionReconciler:
             self._reported.pop(key, None)
             return None
         try:
-            status, recheck = yield from self._counted(key, budget)
+            status, recheck = yield from self._count_pods(key, budget)
         except CannotCountError as err:
             yield from self._report_failure(key, budget, err)
-            yield from self._allow_nothing(budget, str(err))
+            yield from self._write_fail_safe(budget, str(err))
             raise
         self._reported.pop(key, None)
         if status is not None:
@@ -115,7 +115,7 @@ class DisruptionReconciler:
         yield Enqueue(QUEUE, key)
         return None
 
-    def _counted(self, key: Key, budget: Object) -> Step[tuple[Object | None, float | None]]:
+    def _count_pods(self, key: Key, budget: Object) -> Step[tuple[Object | None, float | None]]:
         """Count the pods of a budget.
 
         Returns the status to write, or None if it is unchanged, and the seconds until the pods must be counted again,
@@ -124,7 +124,7 @@ class DisruptionReconciler:
         spec = budget.get("spec") or {}
         pods = yield from self._pods_of(key, budget)
         try:
-            need = yield from self._need(budget, spec, pods)
+            requirement = yield from self._requirement(budget, spec, pods)
         except CannotCountError as err:
             raise CannotCountError(str(err), reason=events.CALCULATION_FAILED) from err
         recorded = (budget.get("status") or {}).get("disruptedPods") or {}
@@ -135,9 +135,9 @@ class DisruptionReconciler:
         for pod in disrupted.overdue:
             self._log.info("pod was expected to be deleted but it wasn't, updating PDB", v=1, key=key, pod=pod.key)
             yield record(PODS, self._pods.object_of(pod), "Warning", "NotDeleted", events.not_deleted(key))
-        current = sum(healthy(pod, disrupted) and not self._pods.is_unreadable(pod.key) for pod in pods)
+        current = sum(is_healthy(pod, disrupted) and not self._pods.is_unreadable(pod.key) for pod in pods)
         fresh = {name: recorded[name] for name in recorded if name in disrupted.fresh}
-        status = next_status(budget, need, current=current, disrupted=fresh, now=self._clock.now())
+        status = next_status(budget, requirement, current=current, disrupted=fresh, now=self._clock.now())
         return status, disrupted.recheck
 
     def _unseen(self, key: Key, evictions: Mapping[str, _SeenEviction]) -> list[str]:
@@ -175,19 +175,19 @@ class DisruptionReconciler:
             yield self._event(budget, "Normal", events.NO_PODS, "No matching pods found")
         return pods
 
-    def _need(self, budget: Object, spec: Object, pods: list[Entry]) -> Step[Need]:
+    def _requirement(self, budget: Object, spec: Object, pods: list[Entry]) -> Step[PodRequirement]:
         scale = 0
         unmanaged: list[str] = []
         if needs_scale(spec):
-            scale, unmanaged = yield from self._scales.sum_of(pods)
+            scale, unmanaged = yield from self._scales.total_replicas(pods)
         try:
-            need = need_of(spec, pods=len(pods), scale=scale)
+            requirement = pod_requirement(spec, pods=len(pods), scale=scale)
         except ValueError as err:
             raise CannotCountError(str(err)) from err
         if unmanaged:
             self._log.debug("Found unmanaged pods associated with this PDB", pods=unmanaged)
             yield self._event(budget, "Warning", "UnmanagedPods", events.unmanaged_pods(spec.get("selector")))
-        return need
+        return requirement
 
     def _write(self, key: Key, budget: Object, status: Object) -> Step[None]:
         put = update(POD_DISRUPTION_BUDGETS, {**budget, "status": status}, subresource="status")
@@ -196,7 +196,7 @@ class DisruptionReconciler:
             return
         if not isinstance(outcome, Done):
             if not isinstance(outcome, Conflict | Refused):
-                yield from self._allow_nothing(budget, outcome.message)
+                yield from self._write_fail_safe(budget, outcome.message)
             raise CommandError(put, outcome)
         counts = {name: status[name] for name in ("expectedPods", "desiredHealthy", "currentHealthy")}
         self._log.info("disruptions counted", key=key, allowed=status["disruptionsAllowed"], **counts)
@@ -221,7 +221,7 @@ class DisruptionReconciler:
             self._reported[key] = found
             yield self._event(budget, "Warning", err.reason, events.cannot_count(err.reason, str(err)))
 
-    def _allow_nothing(self, budget: Object, why: str) -> Step[None]:
+    def _write_fail_safe(self, budget: Object, why: str) -> Step[None]:
         """Write a status that allows no disruptions, because the pods could not be counted."""
         status = fail_safe_status(budget, why, now=self._clock.now())
         if status is not None:
@@ -233,7 +233,7 @@ class DisruptionReconciler:
 
     # Queues of pods.
 
-    def report_several(self, key: Key) -> Reconciliation:
+    def report_multiple_budgets(self, key: Key) -> Reconciliation:
         """Record an event on a pod that several budgets select: the API server rejects evictions of such a pod."""
         pod = self._pods.entry(key)
         if pod is None:
@@ -241,7 +241,7 @@ class DisruptionReconciler:
         namespace, name = split_key(key)
         budgets = selecting_budgets(self._budgets, namespace, pod.facts.labels)
         if len(budgets) > 1:
-            text = events.several_budgets(namespace, name, split_key(budgets[0])[1])
+            text = events.multiple_budgets(namespace, name, split_key(budgets[0])[1])
             yield record(PODS, self._pods.object_of(pod), "Warning", "MultiplePodDisruptionBudgets", text)
         return None
 
@@ -258,7 +258,7 @@ class DisruptionReconciler:
         now = self._clock.now()
         if since + TIMEOUT > now:
             return RequeueAfter(min(since + TIMEOUT - now, TIMEOUT))  # `since` may be in the future, if clocks differ
-        put = update(PODS, {**pod, "status": unmarked_status(pod, now=now)}, subresource="status")
+        put = update(PODS, {**pod, "status": status_without_target(pod, now=now)}, subresource="status")
         outcome = yield from must(put, but=(NotFound,))
         if isinstance(outcome, Done):
             self._log.info("Reset stale DisruptionTarget condition to False", v=2, pod=key)

@@ -42,7 +42,7 @@ class Scales:
         self._deployments, self._stateful_sets = tables[DEPLOYMENTS], tables[STATEFULSETS]
         self._served = served
 
-    def sum_of(self, pods: Iterable[Entry]) -> Step[tuple[int, list[str]]]:
+    def total_replicas(self, pods: Iterable[Entry]) -> Step[tuple[int, list[str]]]:
         """Return the total replicas of the workloads that own these pods, and the names of pods without a controller.
 
         Each workload is counted once. Raises CannotCountError if a workload or its scale is not found, and Retry before
@@ -65,12 +65,12 @@ class Scales:
 
     def _of(self, owner: OwnerRef, namespace: str) -> Step[Scale | None]:
         try:
-            scale = self._shown(owner, namespace)
+            scale = self._from_tables(owner, namespace)
         except UnreadableError as err:
             raise CannotCountError(str(err)) from err
         return scale if scale is not None else (yield from self._live(owner, namespace))
 
-    def _shown(self, owner: OwnerRef, namespace: str) -> Scale | None:
+    def _from_tables(self, owner: OwnerRef, namespace: str) -> Scale | None:
         group = owner.api_version.rpartition("/")[0]
         match owner.kind:
             case "ReplicationController" if not group:

@@ -6,9 +6,9 @@ from kcm.actors.controllers.shared.served_kinds import KINDS_ONLY
 from kcm.actors.controllers.workloads.disruption.matching import (
     BUDGET_FACTS,
     budgets_of_pod,
-    budgets_of_size,
-    pod_with_several_budgets,
-    size_facts,
+    budgets_of_workload,
+    pod_with_multiple_budgets,
+    workload_facts,
 )
 from kcm.actors.controllers.workloads.disruption.reconciler import (
     QUEUE,
@@ -32,7 +32,7 @@ from kcm.protocols.resources import (
 BUDGET_CHANGES = Interest(changed=("state",))
 POD_CHANGES = Interest(changed=("labels", "deleting", "ready"))  # the fields that the counts depend on
 
-SIZED = (REPLICATION_CONTROLLERS, REPLICASETS, DEPLOYMENTS, STATEFULSETS)
+WORKLOADS = (REPLICATION_CONTROLLERS, REPLICASETS, DEPLOYMENTS, STATEFULSETS)
 RESIZED = Interest(types=(EventType.MODIFIED,), changed=("replicas",))
 
 
@@ -52,7 +52,7 @@ SPEC = ControllerSpec(
             watches=(
                 Watch(POD_DISRUPTION_BUDGETS, to=itself, interest=BUDGET_CHANGES),
                 Watch(PODS, to=budgets_of_pod, interest=POD_CHANGES),
-                *(Watch(resource, to=budgets_of_size, interest=RESIZED) for resource in SIZED),
+                *(Watch(resource, to=budgets_of_workload, interest=RESIZED) for resource in WORKLOADS),
             ),
             concurrency=1,
             terminal=(),
@@ -67,14 +67,14 @@ SPEC = ControllerSpec(
         ),
         Queue(
             "disruption_overlaps",
-            watches=(Watch(PODS, to=pod_with_several_budgets, interest=POD_CHANGES),),
-            reconcile=DisruptionReconciler.report_several,
+            watches=(Watch(PODS, to=pod_with_multiple_budgets, interest=POD_CHANGES),),
+            reconcile=DisruptionReconciler.report_multiple_budgets,
             concurrency=1,
             terminal=(),
         ),
     ),
     indexes=(MARKED_PODS,),
-    facts=(BUDGET_FACTS, *(Facts(resource, size_facts) for resource in SIZED)),
+    facts=(BUDGET_FACTS, *(Facts(resource, workload_facts) for resource in WORKLOADS)),
     discovers=KINDS_ONLY,
     build=_build,
 )

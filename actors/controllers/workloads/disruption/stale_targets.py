@@ -51,7 +51,7 @@ MARKED_PODS = Index(PODS, MARKED, marked_values)
 PODS_MARKED = Watch(PODS, to=itself, interest=Interest(indexed=((MARKED, TRUE),)))
 
 
-def unmarked_status(pod: Object, *, now: float) -> Object:
+def status_without_target(pod: Object, *, now: float) -> Object:
     """Return a copy of the pod's status with the condition DisruptionTarget False, without reason and message.
 
     now: Unix seconds, for lastTransitionTime.

@@ -116,7 +116,7 @@ def _rules(rules: Object, window: float) -> ScalingRules:
 # Without spec.behavior.
 
 
-def stabilized(
+def stabilize(
     proposal: int, recommendations: Iterable[Recommendation], *, window: float, now: float
 ) -> tuple[LimitedReplicas, tuple[Recommendation, ...]]:
     """Stabilize a new recommendation without spec.behavior: return the highest recommendation within the window.
@@ -133,7 +133,7 @@ def stabilized(
     return LimitedReplicas(highest, *why), (*recent, Recommendation(proposal, now))
 
 
-def limited(desired: int, *, current: int, bounds: ReplicaBounds) -> LimitedReplicas:
+def limit_rate(desired: int, *, current: int, bounds: ReplicaBounds) -> LimitedReplicas:
     fastest = max(UP_FACTOR * current, UP_LEAST)
     most, why = (fastest, UP_TOO_FAST) if bounds.highest > fastest else (bounds.highest, TOO_MANY)
     if desired < bounds.lowest:
@@ -144,7 +144,7 @@ def limited(desired: int, *, current: int, bounds: ReplicaBounds) -> LimitedRepl
 # With spec.behavior.
 
 
-def stabilized_by(
+def stabilize_by_windows(
     behavior: Behavior, proposal: int, recommendations: Iterable[Recommendation], *, current: int, now: float
 ) -> tuple[LimitedReplicas, tuple[Recommendation, ...]]:
     """Stabilize a new recommendation with the windows of spec.behavior.
@@ -170,7 +170,7 @@ def stabilized_by(
     return LimitedReplicas(replicas, *why), (*recent, Recommendation(proposal, now))
 
 
-def limited_by(
+def limit_rate_by_policies(
     behavior: Behavior, desired: int, events: Sequence[ScaleEvent], *, current: int, bounds: ReplicaBounds, now: float
 ) -> LimitedReplicas:
     if desired > current:
@@ -222,7 +222,7 @@ def replicas_before(events: Iterable[ScaleEvent], period: float, *, current: int
     return current - sum(event.change for event in events if event.at > now - period)
 
 
-def remembered(
+def add_scale_event(
     behavior: Behavior | None, events: Iterable[ScaleEvent], change: int, *, now: float
 ) -> tuple[ScaleEvent, ...]:
     """Add a scale event, and drop events that are older than the periods of all policies.

@@ -51,7 +51,7 @@ class MetricsApis:
         self._version = ""
         self._asked_at = float("-inf")
 
-    def of_resource(
+    def resource_usage(
         self, namespace: str, selector: LabelSelector, resource: str, container: str
     ) -> Step[dict[str, MetricSample]]:
         path = f"/apis/{RESOURCES}/v1beta1/namespaces/{namespace}/pods"
@@ -65,7 +65,7 @@ class MetricsApis:
             raise CannotComputeError("no metrics returned from resource metrics API")
         return found
 
-    def of_pods(
+    def pod_metric(
         self, namespace: str, selector: LabelSelector, metric: str, metric_selector: LabelSelector
     ) -> Step[dict[str, MetricSample]]:
         query = {"labelSelector": str(selector), "metricLabelSelector": str(metric_selector)}
@@ -91,7 +91,7 @@ class MetricsApis:
         except ValueError as err:
             raise CannotComputeError(f"unable to fetch metrics from custom metrics API: {err}") from err
 
-    def of_outside(self, namespace: str, metric: str, metric_selector: LabelSelector) -> Step[list[int]]:
+    def external_metric(self, namespace: str, metric: str, metric_selector: LabelSelector) -> Step[list[int]]:
         path = f"/apis/{EXTERNAL}/v1beta1/namespaces/{namespace}/{metric}"
         try:
             document = yield from _get(path, {"labelSelector": str(metric_selector)}, f"get {metric}.{EXTERNAL}")

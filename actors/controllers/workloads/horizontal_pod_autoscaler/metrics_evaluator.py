@@ -76,7 +76,7 @@ class MetricsEvaluator:
         statuses: list[Object] = []
         for metric in metrics:
             try:
-                result = yield from self._measured(evaluation, metric, target)
+                result = yield from self._evaluate_and_measure(evaluation, metric, target)
             except MetricError as err:
                 yield event(evaluation, "Warning", err.reason, err.message)
                 failures.append(err)
@@ -98,7 +98,9 @@ class MetricsEvaluator:
         evaluation.draft.set_condition(SCALING_ACTIVE, "True", "ValidMetricFound", text)
         return highest
 
-    def _measured(self, evaluation: Evaluation, metric: MetricSpec, target: ScaledTarget) -> Step[MetricResult]:
+    def _evaluate_and_measure(
+        self, evaluation: Evaluation, metric: MetricSpec, target: ScaledTarget
+    ) -> Step[MetricResult]:
         began = self._clock.monotonic()
         try:
             result = yield from self._sources.evaluate(metric, target)
@@ -125,20 +127,20 @@ class MetricsEvaluator:
             selector = parse_label_selector(scale.selector)
         except ValueError as err:
             text = f"couldn't convert selector into a corresponding internal selector object: {err}"
-            raise (yield from self._unusable(evaluation, "InvalidSelector", text)) from err
+            raise (yield from self._report_unusable_selector(evaluation, "InvalidSelector", text)) from err
         evaluation.memory.selector = selector
-        others = self._selecting(namespace_of(evaluation.autoscaler), selector)
+        others = self._autoscalers_selecting(namespace_of(evaluation.autoscaler), selector)
         if len(others) > 1:
             text = f"pods by selector {scale.selector} are controlled by multiple HPAs: [{' '.join(others)}]"
-            raise (yield from self._unusable(evaluation, "AmbiguousSelector", text))
+            raise (yield from self._report_unusable_selector(evaluation, "AmbiguousSelector", text))
         return selector
 
-    def _unusable(self, evaluation: Evaluation, reason: str, text: str) -> Step[AutoscalingError]:
+    def _report_unusable_selector(self, evaluation: Evaluation, reason: str, text: str) -> Step[AutoscalingError]:
         yield event(evaluation, "Warning", reason, text)
         evaluation.draft.set_condition(SCALING_ACTIVE, "False", reason, text)
         return AutoscalingError(text)
 
-    def _selecting(self, namespace: str, selector: LabelSelector) -> list[Key]:
+    def _autoscalers_selecting(self, namespace: str, selector: LabelSelector) -> list[Key]:
         """Return the keys of the HorizontalPodAutoscalers that select some of the pods that this selector selects.
 
         Autoscalers that were not evaluated yet are not considered.

@@ -16,7 +16,7 @@ from kcm.protocols.quantities import milli_value
 from kcm.protocols.times import parse_time
 
 CPU = "cpu"
-LONG_AGO = 0.0
+NEVER_CHANGED = 0.0
 
 
 class CannotComputeError(Exception):
@@ -30,7 +30,7 @@ class PodState(NamedTuple):
     phase: str
     deleting: bool
     ready: str = ""  # status of the condition Ready; "" without it
-    changed: float = LONG_AGO  # lastTransitionTime of the condition Ready
+    changed: float = NEVER_CHANGED  # lastTransitionTime of the condition Ready
     started: float | None = None  # status.startTime
 
 
@@ -62,7 +62,7 @@ def pod_state(pod: Object) -> PodState:
         phase=status.get("phase") or "",
         deleting=is_deleting(pod),
         ready=condition.get("status") or "",
-        changed=parse_time(changed) if changed else LONG_AGO,
+        changed=parse_time(changed) if changed else NEVER_CHANGED,
         started=parse_time(started) if started else None,
     )
 
@@ -108,8 +108,8 @@ def _is_starting(pod: PodState, samples: MetricSamples, cpu_initialization: CpuI
     return unready and pod.started + cpu_initialization.readiness_delay > pod.changed  # the pod has never been ready
 
 
-def requests_of(
-    pods: Iterable[Object], resource: str, container: str = "", *, of_whole_pods: bool = True
+def pod_requests_by_name(
+    pods: Iterable[Object], resource: str, container: str = "", *, pod_level_resources: bool = True
 ) -> dict[str, int]:
     """Return the request of each pod for a resource, by pod name, in thousandths. Source: calculateRequests.
 
@@ -120,7 +120,7 @@ def requests_of(
     """
     found = {}
     for pod in pods:
-        whole = of_whole_pods and not container and _has_pod_level_requests(pod)
+        whole = pod_level_resources and not container and _has_pod_level_requests(pod)
         found[name_of(pod)] = (
             _pod_level_request(pod, resource) if whole else _container_requests(pod, resource, container)
         )

@@ -23,11 +23,11 @@ from kcm.actors.controllers.shared.served_kinds import ServedKinds
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import (
     Recommendation,
     ScaleEvent,
-    limited,
-    limited_by,
-    remembered,
-    stabilized,
-    stabilized_by,
+    add_scale_event,
+    limit_rate,
+    limit_rate_by_policies,
+    stabilize,
+    stabilize_by_windows,
 )
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.evaluations import (
     AutoscalerMemory,
@@ -65,7 +65,7 @@ from kcm.runtime.tables.tables import Tables
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-QUEUE, ARRIVALS = "horizontalpodautoscaler", "horizontalpodautoscaler_arrivals"
+QUEUE, NEW_AUTOSCALERS = "horizontalpodautoscaler", "horizontalpodautoscaler_arrivals"
 ABOVE_MAX = "Current number of replicas above Spec.MaxReplicas"
 BELOW_MIN = "Current number of replicas below Spec.MinReplicas"
 
@@ -199,9 +199,9 @@ class AutoscalerReconciler:
         """Return the desired number of replicas; None if scaling is disabled because the target has no replicas."""
         lowest, highest = evaluation.spec.bounds
         current = scale.wanted
-        left_at_zero = self._settings.scales_to_zero and evaluation.draft.is_true(SCALED_TO_ZERO)
+        scaled_to_zero = self._settings.scales_to_zero and evaluation.draft.is_true(SCALED_TO_ZERO)
         if current == 0:
-            if not (left_at_zero and (lowest != 0 or evaluation.spec.scales_from_zero)):
+            if not (scaled_to_zero and (lowest != 0 or evaluation.spec.scales_from_zero)):
                 text = "scaling is disabled since the replica count of the target is zero"
                 evaluation.draft.set_condition(SCALING_ACTIVE, "False", "ScalingDisabled", text)
                 if not self._settings.scales_to_zero:
@@ -220,7 +220,7 @@ class AutoscalerReconciler:
         elif proposal < current:
             evaluation.reason = "All metrics below target"
         desired = self._normalized(evaluation, current, proposal)
-        if current == 0 and left_at_zero and desired < lowest:
+        if current == 0 and scaled_to_zero and desired < lowest:
             evaluation.reason = evaluation.reason or BELOW_MIN
             return lowest
         return desired
@@ -243,13 +243,13 @@ class AutoscalerReconciler:
         memory, now, window = evaluation.memory, self._clock.monotonic(), self._settings.window
         behavior = evaluation.spec.behavior
         if behavior is None:
-            stable, memory.recommendations = stabilized(proposal, memory.recommendations, window=window, now=now)
-            end = limited(stable.replicas, current=current, bounds=evaluation.spec.bounds)
+            stable, memory.recommendations = stabilize(proposal, memory.recommendations, window=window, now=now)
+            end = limit_rate(stable.replicas, current=current, bounds=evaluation.spec.bounds)
         else:
-            stable, memory.recommendations = stabilized_by(
+            stable, memory.recommendations = stabilize_by_windows(
                 behavior, proposal, memory.recommendations, current=current, now=now
             )
-            end = limited_by(
+            end = limit_rate_by_policies(
                 behavior, stable.replicas, memory.events, current=current, bounds=evaluation.spec.bounds, now=now
             )
         evaluation.draft.set_condition(ABLE_TO_SCALE, "True", stable.reason, stable.message)
@@ -275,7 +275,7 @@ class AutoscalerReconciler:
         evaluation.draft.set_condition(ABLE_TO_SCALE, "True", "SucceededRescale", text)
         yield event(evaluation, "Normal", "SuccessfulRescale", f"New size: {desired}; reason: {evaluation.reason}")
         memory.unknown_update = None
-        memory.events = remembered(evaluation.spec.behavior, memory.events, change, now=self._clock.monotonic())
+        memory.events = add_scale_event(evaluation.spec.behavior, memory.events, change, now=self._clock.monotonic())
         counts = {"current": scale.wanted, "desired": desired}
         self._log.info("rescaled", key=evaluation.key, target=evaluation.reference, reason=evaluation.reason, **counts)
         self._set_scaled_to_zero(evaluation, scale.wanted, desired)

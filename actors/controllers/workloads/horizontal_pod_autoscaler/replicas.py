@@ -76,7 +76,7 @@ def utilization_replicas(
 
     Raises CannotComputeError if no sample can be used.
     """
-    values = counted(samples, groups)
+    values = usable_values(samples, groups)
     seen = utilization(values, requests, target)
     fallback = max(ALL, target)
     replicas = _replicas(
@@ -85,7 +85,7 @@ def utilization_replicas(
         current=current,
         tolerances=tolerances,
         ratio_of=lambda given: utilization(given, requests, target).ratio,
-        of_missing=lambda name: _quotient(requests[name] * fallback, ALL),
+        value_of_missing=lambda name: _quotient(requests[name] * fallback, ALL),
     )
     return Proposal(replicas, seen.average, seen.percent)
 
@@ -100,19 +100,19 @@ def average_replicas(
 
     Raises CannotComputeError if no sample can be used.
     """
-    values = counted(samples, groups)
+    values = usable_values(samples, groups)
     replicas = _replicas(
         values,
         groups,
         current=current,
         tolerances=tolerances,
         ratio_of=lambda given: _average(given) / target,
-        of_missing=lambda _name: target,
+        value_of_missing=lambda _name: target,
     )
     return Proposal(replicas, _average(values))
 
 
-def counted(samples: MetricSamples, groups: PodGroups) -> dict[str, int]:
+def usable_values(samples: MetricSamples, groups: PodGroups) -> dict[str, int]:
     """Return the sample values by pod name, without pods that are ignored or unready.
 
     Raises CannotComputeError if no value is left.
@@ -131,7 +131,7 @@ def _replicas(
     current: int,
     tolerances: Tolerances,
     ratio_of: Callable[[Values], float],
-    of_missing: Callable[[str], int],
+    value_of_missing: Callable[[str], int],
 ) -> int:
     """Compute the number of replicas from sample values, with conservative assumptions for other pods.
 
@@ -145,19 +145,19 @@ def _replicas(
     ratio = ratio_of(values)
     unready = groups.unready if ratio > 1.0 else frozenset[str]()
     if not unready and not groups.missing:
-        return current if tolerances.contain(ratio) else _whole(ratio * groups.ready)
+        return current if tolerances.contain(ratio) else _round_up(ratio * groups.ready)
     assumed = dict(values)
     if ratio < 1.0:
-        assumed.update({name: of_missing(name) for name in groups.missing})
+        assumed.update({name: value_of_missing(name) for name in groups.missing})
     elif ratio > 1.0:
         assumed.update(dict.fromkeys(groups.missing, 0))
     assumed.update(dict.fromkeys(unready, 0))
     new = ratio_of(assumed)
     if tolerances.contain(new) or (ratio < 1.0 < new) or (new < 1.0 < ratio):
         return current
-    replicas = _whole(new * len(assumed))
-    other_way = replicas > current if new < 1.0 else replicas < current
-    return current if other_way else replicas
+    replicas = _round_up(new * len(assumed))
+    direction_changed = replicas > current if new < 1.0 else replicas < current
+    return current if direction_changed else replicas
 
 
 def total(values: Iterable[int]) -> int:
@@ -176,8 +176,8 @@ def value_replicas(
     """
     ratio = usage / target
     if current == 0:
-        return Proposal(_whole(ratio), usage)
-    return Proposal(current if tolerances.contain(ratio) else _whole(ratio * ready()), usage)
+        return Proposal(_round_up(ratio), usage)
+    return Proposal(current if tolerances.contain(ratio) else _round_up(ratio * ready()), usage)
 
 
 def per_replica_replicas(usage: int, *, target: int, reported: int, tolerances: Tolerances) -> Proposal:
@@ -190,7 +190,7 @@ def per_replica_replicas(usage: int, *, target: int, reported: int, tolerances: 
     if reported and tolerances.contain(usage / (target * reported)):
         replicas = reported
     else:
-        replicas = _whole(usage / target)
+        replicas = _round_up(usage / target)
     if usage >= MOST_USAGE or not reported:
         return Proposal(replicas, min(usage, MOST_USAGE))
     return Proposal(replicas, -(-usage // reported))
@@ -200,7 +200,7 @@ def _average(values: Values) -> int:
     return _quotient(sum(values.values()), len(values))
 
 
-def _whole(replicas: float) -> int:
+def _round_up(replicas: float) -> int:
     return min(math.ceil(replicas), MOST_REPLICAS)
 
 

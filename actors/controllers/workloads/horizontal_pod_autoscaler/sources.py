@@ -21,16 +21,16 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import (
     CannotComputeError,
     CpuInitialization,
     group_pods,
+    pod_requests_by_name,
     pod_state,
-    requests_of,
 )
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.replicas import (
     Proposal,
     Tolerances,
     average_replicas,
-    counted,
     per_replica_replicas,
     total,
+    usable_values,
     utilization_replicas,
     value_replicas,
 )
@@ -93,7 +93,7 @@ class MetricSources:
         apis: MetricsApis,
         clock: Clock,
         cpu_initialization: CpuInitialization,
-        of_whole_pods: bool,
+        pod_level_resources: bool,
     ) -> None:
         """Initialize the evaluator.
 
@@ -101,7 +101,7 @@ class MetricSources:
         of_whole_pods: whether pod-level resource requests take precedence (feature gate PodLevelResources)
         """
         self._pods, self._apis, self._clock = pods, apis, clock
-        self._cpu_initialization, self._of_whole_pods = cpu_initialization, of_whole_pods
+        self._cpu_initialization, self._pod_level_resources = cpu_initialization, pod_level_resources
 
     def evaluate(self, metric: MetricSpec, target: ScaledTarget) -> Step[MetricResult]:
         """Compute the number of replicas that one metric requires. Raises MetricError."""
@@ -139,12 +139,12 @@ class MetricSources:
         resource, container = metric.name or "", metric.container or ""
         if wanted.average_value is not None:
             name = f"{resource} resource"
-            with _prefixed(f"failed to get {resource} usage"):
+            with _error_prefix(f"failed to get {resource} usage"):
                 proposal = yield from self._average_of_resource(resource, container, wanted.average_value, target)
         elif wanted.average_utilization is not None:
             of = "container resource" if of_container else "resource"
             name = f"{resource} {of} utilization (percentage of request)"
-            with _prefixed(f"failed to get {resource} utilization"):
+            with _error_prefix(f"failed to get {resource} utilization"):
                 proposal = yield from self._utilization(resource, container, wanted.average_utilization, target)
         else:
             raise CannotComputeError(NO_RESOURCE_TARGET)
@@ -156,22 +156,22 @@ class MetricSources:
             status["container"] = container
         return MetricResult(proposal.replicas, name, {"type": metric.type, METRIC_FIELDS[metric.type]: status})
 
-    def _samples(self, resource: str, container: str, target: ScaledTarget) -> Step[MetricSamples]:
-        with _prefixed(f"unable to get metrics for resource {resource}"):
-            return (yield from self._apis.of_resource(target.namespace, target.selector, resource, container))
+    def _fetch_samples(self, resource: str, container: str, target: ScaledTarget) -> Step[MetricSamples]:
+        with _error_prefix(f"unable to get metrics for resource {resource}"):
+            return (yield from self._apis.resource_usage(target.namespace, target.selector, resource, container))
 
     def _utilization(self, resource: str, container: str, percent: int, target: ScaledTarget) -> Step[Proposal]:
-        samples = yield from self._samples(resource, container, target)
+        samples = yield from self._fetch_samples(resource, container, target)
         pods = self._read(target)
         groups = group_pods(map(pod_state, pods), samples, resource, self._cpu_initialization, now=self._clock.now())
-        counted(samples, groups)  # as upstream, errors of the samples are reported before errors of the requests
-        requests = requests_of(pods, resource, container, of_whole_pods=self._of_whole_pods)
+        usable_values(samples, groups)  # as upstream, errors of the samples are reported before errors of the requests
+        requests = pod_requests_by_name(pods, resource, container, pod_level_resources=self._pod_level_resources)
         return utilization_replicas(
             samples, groups, requests, target=_positive(percent), current=target.current, tolerances=target.tolerances
         )
 
     def _average_of_resource(self, resource: str, container: str, value: str, target: ScaledTarget) -> Step[Proposal]:
-        samples = yield from self._samples(resource, container, target)
+        samples = yield from self._fetch_samples(resource, container, target)
         return self._average(samples, resource, value, target)
 
     def _average(self, samples: MetricSamples, resource: str, value: str, target: ScaledTarget) -> Proposal:
@@ -189,8 +189,8 @@ class MetricSources:
         if value is None:
             raise CannotComputeError(NO_PODS_TARGET)
         name = metric.name or ""
-        with _prefixed(f"unable to get metric {name}"):
-            samples = yield from self._apis.of_pods(target.namespace, target.selector, name, _selector(metric))
+        with _error_prefix(f"unable to get metric {name}"):
+            samples = yield from self._apis.pod_metric(target.namespace, target.selector, name, _selector(metric))
         proposal = self._average(samples, "", value, target)
         status = {"metric": _identifier(metric), "current": {"averageValue": _quantity(proposal.usage)}}
         return MetricResult(proposal.replicas, f"pods metric {name}", {"type": "Pods", "pods": status})
@@ -203,7 +203,7 @@ class MetricSources:
             proposal = self._by_value(usage, wanted.value, target)
             text, current = f"{described.get('kind')} metric {name}", {"value": _quantity(proposal.usage)}
         elif wanted.type == "AverageValue" and wanted.average_value is not None:
-            with _error_prefixed(f"failed to get {name} object metric"):
+            with _evaluation_error_prefix(f"failed to get {name} object metric"):
                 usage = yield from self._usage_of(described, name, selector, target)
             proposal = _per_replica(usage, wanted.average_value, target)
             text, current = _with_selector(name, metric), {"averageValue": _quantity(proposal.usage)}
@@ -226,12 +226,12 @@ class MetricSources:
     def _external(self, metric: MetricSpec, target: ScaledTarget) -> Step[MetricResult]:
         wanted, name = metric.target, metric.name or ""
         if wanted.average_value is not None:
-            with _error_prefixed(f"failed to get {name} external metric"):
+            with _evaluation_error_prefix(f"failed to get {name} external metric"):
                 usage = yield from self._external_usage(name, metric, target)
             proposal = _per_replica(usage, wanted.average_value, target)
             current = {"averageValue": _quantity(proposal.usage)}
         elif wanted.value is not None:
-            with _error_prefixed(f"failed to get external metric {name}"):
+            with _evaluation_error_prefix(f"failed to get external metric {name}"):
                 usage = yield from self._external_usage(name, metric, target)
                 proposal = self._by_value(usage, wanted.value, target)
             current = {"value": _quantity(proposal.usage)}
@@ -242,8 +242,10 @@ class MetricSources:
 
     def _external_usage(self, name: str, metric: MetricSpec, target: ScaledTarget) -> Step[int]:
         selector = _selector(metric)
-        with _prefixed(f"unable to get external metric {target.namespace}/{name}/{selector_in_go(metric.selector)}"):
-            values = yield from self._apis.of_outside(target.namespace, name, selector)
+        with _error_prefix(
+            f"unable to get external metric {target.namespace}/{name}/{selector_in_go(metric.selector)}"
+        ):
+            values = yield from self._apis.external_metric(target.namespace, name, selector)
         return total(values)
 
     # Shared by several types.
@@ -258,7 +260,7 @@ class MetricSources:
         )
 
     def _ready(self, target: ScaledTarget) -> int:
-        with _prefixed("unable to calculate ready pods"):
+        with _error_prefix("unable to calculate ready pods"):
             pods = [entry.facts for entry in self._selected(target)]
         return sum(pod.phase == "Running" and pod.ready for pod in pods)
 
@@ -284,7 +286,7 @@ class _PrefixedError(CannotComputeError):
 
 
 @contextmanager
-def _prefixed(words: str) -> Iterator[None]:
+def _error_prefix(words: str) -> Iterator[None]:
     """Prefix the text of a CannotComputeError that the block raises with these words."""
     try:
         yield
@@ -293,7 +295,7 @@ def _prefixed(words: str) -> Iterator[None]:
 
 
 @contextmanager
-def _error_prefixed(words: str) -> Iterator[None]:
+def _evaluation_error_prefix(words: str) -> Iterator[None]:
     """Convert an error that the block raises to a _PrefixedError with these words as prefix."""
     try:
         yield

@@ -10,7 +10,7 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics_apis imp
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.options import HorizontalPodAutoscalerOptions
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import CpuInitialization
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.reconciler import (
-    ARRIVALS,
+    NEW_AUTOSCALERS,
     QUEUE,
     AutoscalerReconciler,
 )
@@ -49,7 +49,7 @@ def _build(context: ControllerContext) -> AutoscalerReconciler:
             apis=MetricsApis(served=served, clock=context.clock, period=period),
             clock=context.clock,
             cpu_initialization=CpuInitialization(options.cpu_initialization_period, options.initial_readiness_delay),
-            of_whole_pods=gates["PodLevelResources"],
+            pod_level_resources=gates["PodLevelResources"],
         ),
     )
 
@@ -65,7 +65,7 @@ SPEC = ControllerSpec(
     queues=(
         Queue(QUEUE, concurrency=_workers, terminal=()),
         Queue(
-            ARRIVALS,
+            NEW_AUTOSCALERS,
             watches=(Watch(HORIZONTAL_POD_AUTOSCALERS, to=itself),),
             reconcile=AutoscalerReconciler.schedule,
             concurrency=1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kcm.actors.controllers.workloads.cronjob.jobs import end_of, slot_of
+from kcm.actors.controllers.workloads.cronjob.jobs import finished_type, slot_of
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
 from kcm.actors.simulation.invariants.ownership import storage_of
@@ -71,7 +71,7 @@ class StartedOnce:
 
     def _follow(self, change: StoreChange) -> None:
         job = decoded(change.raw)
-        if change.type == DELETED or is_deleting(job) or end_of(job):
+        if change.type == DELETED or is_deleting(job) or finished_type(job):
             self._running.pop(key_of(job), None)
 
     def _check(self, job: Object, fail: Fail) -> None:

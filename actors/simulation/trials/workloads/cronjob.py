@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from kcm.actors.controllers.workloads.cronjob.jobs import end_of, slot_of
+from kcm.actors.controllers.workloads.cronjob.jobs import finished_type, slot_of
 from kcm.actors.controllers.workloads.cronjob.slots import latest_due
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.ownership import Owns
@@ -119,7 +119,11 @@ def _run_jobs(cluster: SimulatedCluster) -> bool:
     for job in _jobs(cluster):
         chance = random.Random(metadata(job)["uid"])
         takes, fails = chance.choice((0.0, 0.0, 4.0, 40.0, NEVER)), chance.random() < 0.3
-        if not end_of(job) and not is_deleting(job) and parse_time(metadata(job)["creationTimestamp"]) + takes <= now:
+        if (
+            not finished_type(job)
+            and not is_deleting(job)
+            and parse_time(metadata(job)["creationTimestamp"]) + takes <= now
+        ):
             _end(cluster, job, "Failed" if fails else "Complete")
     return True
 
@@ -175,7 +179,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             continue
         name, spec, status = name_of(cron_job), cron_job["spec"], cron_job.get("status") or {}
         own = [job for job in jobs if controller_of(job).uid == metadata(cron_job)["uid"]]  # type: ignore[union-attr]
-        running = {metadata(job)["uid"] for job in own if not end_of(job) and not is_deleting(job)}
+        running = {metadata(job)["uid"] for job in own if not finished_type(job) and not is_deleting(job)}
         active = {each["uid"] for each in status.get("active") or ()}
         if running != active:
             yield f"CronJob {name} has {len(active)} active Jobs, {len(running)} run"
@@ -183,7 +187,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             ("Complete", spec["successfulJobsHistoryLimit"]),
             ("Failed", spec["failedJobsHistoryLimit"]),
         ):
-            ended = sum(end_of(job) == end for job in own)
+            ended = sum(finished_type(job) == end for job in own)
             if ended > limit:
                 yield f"CronJob {name} keeps {ended} Jobs that are {end}, and is to keep {limit}"
 

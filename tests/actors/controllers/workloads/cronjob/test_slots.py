@@ -9,13 +9,13 @@ from datetime import UTC
 
 import pytest
 
-from kcm.actors.controllers.workloads.cronjob.jobs import surplus
+from kcm.actors.controllers.workloads.cronjob.jobs import surplus_jobs
 from kcm.actors.controllers.workloads.cronjob.slots import (
     MANY,
     NoSlotError,
-    earliest,
     latest_due,
     seconds_to_next,
+    unhandled_since,
     within_deadline,
 )
 from kcm.protocols.objects import name_of
@@ -71,7 +71,7 @@ def test_schedule_without_times_has_no_slot() -> None:
 def test_slots_before_the_deadline_are_not_started(
     last: float | None, deadline: int | None, now: float, since: float, in_time: float
 ) -> None:
-    begin = earliest(cron_job(last="" if last is None else format_time(TEN + last)))
+    begin = unhandled_since(cron_job(last="" if last is None else format_time(TEN + last)))
     assert (begin - TEN, within_deadline(begin, deadline, now=TEN + now) - TEN) == (since, in_time)
 
 
@@ -97,4 +97,4 @@ def test_jobs_are_ordered_by_start_time(first: str, second: str, order: str) -> 
     """Order the Jobs a and b by the hour of their start; "" is a Job that has not started."""
     started = ("a", first), ("b", second)
     jobs = [job(name, started=f"{DAY}{hour}:00:00Z" if hour else "") for name, hour in started]
-    assert "".join(map(name_of, surplus(jobs, 0))) == order
+    assert "".join(map(name_of, surplus_jobs(jobs, 0))) == order

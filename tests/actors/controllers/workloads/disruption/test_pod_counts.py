@@ -6,12 +6,12 @@ import pytest
 
 from kcm.actors.controllers.shared.selector_texts import selector_in_go
 from kcm.actors.controllers.workloads.disruption.pod_counts import (
-    Need,
+    PodRequirement,
     disrupted_pods,
     fail_safe_status,
-    healthy,
-    need_of,
+    is_healthy,
     next_status,
+    pod_requirement,
 )
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import PODS
@@ -20,39 +20,39 @@ from tests.actors.controllers.workloads.disruption.scene import NOW, Scene, a_po
 
 
 @pytest.mark.parametrize(
-    ("spec", "pods", "scale", "need"),
+    ("spec", "pods", "scale", "requirement"),
     [
         # minAvailable as a number: of the existing pods, with any owner.
-        ({"minAvailable": 3}, 0, 0, Need(0, 3)),
-        ({"minAvailable": 3}, 1, 7, Need(1, 3)),
-        ({"minAvailable": 0}, 4, 0, Need(4, 0)),
+        ({"minAvailable": 3}, 0, 0, PodRequirement(0, 3)),
+        ({"minAvailable": 3}, 1, 7, PodRequirement(1, 3)),
+        ({"minAvailable": 0}, 4, 0, PodRequirement(4, 0)),
         # Percentages and maxUnavailable: of the replicas of the controllers, rounded up.
-        ({"minAvailable": "20%"}, 10, 10, Need(10, 2)),
-        ({"minAvailable": "34%"}, 3, 3, Need(3, 2)),
-        ({"minAvailable": "28%"}, 11, 11, Need(11, 4)),
-        ({"minAvailable": "28%"}, 22, 22, Need(22, 7)),
-        ({"minAvailable": "1%"}, 2, 1, Need(1, 1)),
-        ({"minAvailable": "100%"}, 3, 3, Need(3, 3)),
-        ({"minAvailable": "0%"}, 3, 3, Need(3, 0)),
-        ({"maxUnavailable": 2}, 1, 7, Need(7, 5)),
-        ({"maxUnavailable": 5}, 1, 3, Need(3, 0)),
-        ({"maxUnavailable": "30%"}, 1, 7, Need(7, 4)),
-        ({"maxUnavailable": "30%"}, 1, 3, Need(3, 2)),
-        ({"maxUnavailable": "0%"}, 1, 3, Need(3, 3)),
+        ({"minAvailable": "20%"}, 10, 10, PodRequirement(10, 2)),
+        ({"minAvailable": "34%"}, 3, 3, PodRequirement(3, 2)),
+        ({"minAvailable": "28%"}, 11, 11, PodRequirement(11, 4)),
+        ({"minAvailable": "28%"}, 22, 22, PodRequirement(22, 7)),
+        ({"minAvailable": "1%"}, 2, 1, PodRequirement(1, 1)),
+        ({"minAvailable": "100%"}, 3, 3, PodRequirement(3, 3)),
+        ({"minAvailable": "0%"}, 3, 3, PodRequirement(3, 0)),
+        ({"maxUnavailable": 2}, 1, 7, PodRequirement(7, 5)),
+        ({"maxUnavailable": 5}, 1, 3, PodRequirement(3, 0)),
+        ({"maxUnavailable": "30%"}, 1, 7, PodRequirement(7, 4)),
+        ({"maxUnavailable": "30%"}, 1, 3, PodRequirement(3, 2)),
+        ({"maxUnavailable": "0%"}, 1, 3, PodRequirement(3, 3)),
         # maxUnavailable goes before; without both nothing is expected.
-        ({"maxUnavailable": 1, "minAvailable": 1}, 9, 4, Need(4, 3)),
-        ({}, 4, 4, Need(0, 0)),
+        ({"maxUnavailable": 1, "minAvailable": 1}, 9, 4, PodRequirement(4, 3)),
+        ({}, 4, 4, PodRequirement(0, 0)),
     ],
 )
-def test_need_follows_from_the_bound(spec: Object, pods: int, scale: int, need: Need) -> None:
-    assert need_of(spec, pods=pods, scale=scale) == need
+def test_need_follows_from_the_bound(spec: Object, pods: int, scale: int, requirement: PodRequirement) -> None:
+    assert pod_requirement(spec, pods=pods, scale=scale) == requirement
 
 
 @pytest.mark.parametrize("bound", ["10", "1.5%", "all", True, [3], 1.5])
 def test_invalid_bound_is_rejected(bound: object) -> None:
     for field in ("minAvailable", "maxUnavailable"):
         with pytest.raises(ValueError, match="IntOrString"):
-            need_of({field: bound}, pods=3, scale=3)
+            pod_requirement({field: bound}, pods=3, scale=3)
 
 
 def test_evicted_pods_are_awaited_until_deleted_or_stale() -> None:
@@ -64,7 +64,7 @@ def test_evicted_pods_are_awaited_until_deleted_or_stale() -> None:
     assert found.fresh == {"p3"}
     assert [pod.key for pod in found.overdue] == ["default/p2"]
     assert found.recheck == 60
-    assert sorted(pod.key for pod in entries if healthy(pod, found)) == ["default/p2", "default/p4"]
+    assert sorted(pod.key for pod in entries if is_healthy(pod, found)) == ["default/p2", "default/p4"]
 
 
 def test_eviction_is_awaited_for_two_minutes() -> None:
@@ -80,11 +80,17 @@ def budget(**status: object) -> Object:
 
 
 @pytest.mark.parametrize(
-    ("current", "need", "allowed"),
-    [(4, Need(4, 3), 1), (3, Need(4, 3), 0), (1, Need(4, 3), 0), (4, Need(0, 0), 0), (5, Need(3, 1), 4)],
+    ("current", "requirement", "allowed"),
+    [
+        (4, PodRequirement(4, 3), 1),
+        (3, PodRequirement(4, 3), 0),
+        (1, PodRequirement(4, 3), 0),
+        (4, PodRequirement(0, 0), 0),
+        (5, PodRequirement(3, 1), 4),
+    ],
 )
-def test_allowed_disruptions_follow_from_the_counts(current: int, need: Need, allowed: int) -> None:
-    status = next_status(budget(), need, current=current, disrupted={}, now=NOW)
+def test_allowed_disruptions_follow_from_the_counts(current: int, requirement: PodRequirement, allowed: int) -> None:
+    status = next_status(budget(), requirement, current=current, disrupted={}, now=NOW)
     assert status is not None
     assert status["disruptionsAllowed"] == allowed
     (condition,) = status["conditions"]
@@ -95,25 +101,25 @@ def test_allowed_disruptions_follow_from_the_counts(current: int, need: Need, al
 
 
 def test_unchanged_status_is_not_written() -> None:
-    need = Need(4, 3)
-    status = next_status(budget(), need, current=4, disrupted={}, now=NOW)
+    requirement = PodRequirement(4, 3)
+    status = next_status(budget(), requirement, current=4, disrupted={}, now=NOW)
     assert status is not None
-    assert next_status(budget(**status), need, current=4, disrupted={}, now=NOW + 60) is None
+    assert next_status(budget(**status), requirement, current=4, disrupted={}, now=NOW + 60) is None
     noted = {"p": format_time(NOW)}
-    assert next_status(budget(**status), need, current=4, disrupted=noted, now=NOW) == {
+    assert next_status(budget(**status), requirement, current=4, disrupted=noted, now=NOW) == {
         **status,
         "disruptedPods": noted,
     }
     for other in ({"observedGeneration": 1}, {"conditions": []}, {"currentHealthy": 5}):
-        assert next_status(budget(**{**status, **other}), need, current=4, disrupted={}, now=NOW) is not None
+        assert next_status(budget(**{**status, **other}), requirement, current=4, disrupted={}, now=NOW) is not None
 
 
 def test_foreign_conditions_are_kept_and_transition_time_follows_the_status() -> None:
     theirs = {"type": "Theirs", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": "t"}
-    first = next_status(budget(conditions=[theirs]), Need(4, 3), current=4, disrupted={}, now=NOW)
+    first = next_status(budget(conditions=[theirs]), PodRequirement(4, 3), current=4, disrupted={}, now=NOW)
     assert first is not None
     assert first["conditions"][0] == theirs
-    more = next_status(budget(**first), Need(4, 3), current=5, disrupted={}, now=NOW + 60)
+    more = next_status(budget(**first), PodRequirement(4, 3), current=5, disrupted={}, now=NOW + 60)
     assert more is not None
     assert more["conditions"] == first["conditions"]
 

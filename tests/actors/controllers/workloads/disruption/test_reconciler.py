@@ -423,9 +423,9 @@ def test_disruption_target_is_kept(pod: Object, result: RequeueAfter | None) -> 
 def test_pod_with_several_budgets_is_reported() -> None:
     other = {**a_budget(minAvailable=1), "metadata": {"name": "all", "namespace": "default"}}
     scene = Scene(budgets=[a_budget(minAvailable=1), other], pods=[a_pod("p")])
-    driven = drive_steps(scene.reconciler.report_several("default/p"), scene.bench.accept, tables=scene.tables)
+    driven = drive_steps(scene.reconciler.report_multiple_budgets("default/p"), scene.bench.accept, tables=scene.tables)
     text = 'Pod "default"/"p" matches multiple PodDisruptionBudgets.  Chose "all" arbitrarily.'
     assert driven.events == [("Warning", "MultiplePodDisruptionBudgets", text)]
     scene.bench.hide(POD_DISRUPTION_BUDGETS, "default/all")
-    alone = drive_steps(scene.reconciler.report_several("default/p"), scene.bench.accept, tables=scene.tables)
+    alone = drive_steps(scene.reconciler.report_multiple_budgets("default/p"), scene.bench.accept, tables=scene.tables)
     assert alone.events == []

@@ -25,7 +25,7 @@ from kcm.protocols.objects import Object, decode_object
 from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS
 from kcm.protocols.selectors import parse_label_selector
 from kcm.protocols.times import format_time
-from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scene import KEY, LONG_AGO, Scene, autoscaler
+from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scene import KEY, NEVER_CHANGED, Scene, autoscaler
 
 WENT_WRONG = ServerFailure("something went wrong", b'{"kind": "Status"}')
 DESCRIBED = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}
@@ -245,7 +245,7 @@ def scene_of(case: Case) -> Scene:
         shown,
         *pods or [_pod(0, "r", case.requests, app="other")],
         scale=scale,
-        measured=lambda fetch: _measured(fetch, case),
+        measured=lambda fetch: _evaluate_and_measure(fetch, case),
         scales_to_zero=case.zeroes,
         tolerates=case.tolerates,
     )
@@ -308,8 +308,8 @@ def _percent(status: Object) -> Any:
 def _pod(number: int, letter: str, requests: tuple[int, ...], app: str = "web") -> Object:
     meta = {"name": f"p{number}", "namespace": "default", "labels": {"app": app}}
     if letter == "d":
-        meta["deletionTimestamp"] = LONG_AGO
-    since = format_time(NOW) if letter in "hH" else LONG_AGO
+        meta["deletionTimestamp"] = NEVER_CHANGED
+    since = format_time(NOW) if letter in "hH" else NEVER_CHANGED
     condition = {"type": "Ready", "status": "True" if letter in "rh" else "False", "lastTransitionTime": since}
     phase = {"f": "Failed", "p": "Pending"}.get(letter, "Running")
     status = {"phase": phase, "startTime": since, "conditions": [condition]}
@@ -319,7 +319,7 @@ def _pod(number: int, letter: str, requests: tuple[int, ...], app: str = "web") 
     return {"metadata": meta, "spec": {"containers": containers}, "status": status}
 
 
-def _measured(fetch: Fetch, case: Case) -> Outcome:
+def _evaluate_and_measure(fetch: Fetch, case: Case) -> Outcome:
     _, _, group, *rest = fetch.path.split("/")
     if group in case.broken:
         return WENT_WRONG

@@ -27,7 +27,7 @@ from kcm.runtime.metrics.registry import Family, Histogram, Metrics, Series
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import PERIOD, external
 
 KEY = "default/web"
-LONG_AGO = format_time(NOW - 1000)
+NEVER_CHANGED = format_time(NOW - 1000)
 SCALE = {"spec": {"replicas": 1}, "status": {"replicas": 1, "selector": "app=web"}}
 QUEUE = external({"averageValue": "10"})  # the queue has 30 entries
 TARGETS = (
@@ -45,8 +45,8 @@ def autoscaler(*metrics: Object, **spec: Any) -> Object:
 
 def pod(**container: Any) -> Object:
     meta = {"name": "p", "namespace": "default", "labels": {"app": "web"}}
-    ready = {"type": "Ready", "status": "True", "lastTransitionTime": LONG_AGO}
-    status = {"phase": "Running", "startTime": LONG_AGO, "conditions": [ready]}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": NEVER_CHANGED}
+    status = {"phase": "Running", "startTime": NEVER_CHANGED, "conditions": [ready]}
     resources = {"requests": {"cpu": "100m"}}
     containers = [{"name": "c", "resources": resources, **container}]
     return {"metadata": meta, "spec": {"containers": containers}, "status": status}
@@ -54,7 +54,11 @@ def pod(**container: Any) -> Object:
 
 def usual(fetch: Fetch) -> Outcome:
     """Return the default responses of the metrics APIs: one pod, and an external queue."""
-    used = {"metadata": {"name": "p"}, "timestamp": LONG_AGO, "containers": [{"name": "c", "usage": {"cpu": "100m"}}]}
+    used = {
+        "metadata": {"name": "p"},
+        "timestamp": NEVER_CHANGED,
+        "containers": [{"name": "c", "usage": {"cpu": "100m"}}],
+    }
     return Done(orjson.dumps({"items": [{"value": "30"}] if "external" in fetch.path else [used]}))
 
 
@@ -88,7 +92,7 @@ class Scene:
             apis=MetricsApis(served=served, clock=clock, period=PERIOD),
             clock=clock,
             cpu_initialization=CpuInitialization(300.0, 30.0),
-            of_whole_pods=True,
+            pod_level_resources=True,
         )
         self.autoscaling = AutoscalerReconciler(
             tables=self.bench.tables,

@@ -15,14 +15,14 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import 
     ScaleEvent,
     ScalingPolicy,
     ScalingRules,
+    add_scale_event,
     behavior_of,
     down_limit,
-    limited,
-    limited_by,
-    remembered,
+    limit_rate,
+    limit_rate_by_policies,
     replicas_before,
-    stabilized,
-    stabilized_by,
+    stabilize,
+    stabilize_by_windows,
     up_limit,
 )
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.histories import NOW, ago, percent, pods, recommended
@@ -48,7 +48,7 @@ ALL_AT_ONCE = ScalingRules(0, "Max", (ScalingPolicy(True, 100, 15),))
 def test_size_is_at_most_doubled_without_behavior(
     current: int, desired: int, bounds: tuple[int, int], end: int, reason: str
 ) -> None:
-    found = limited(desired, current=current, bounds=ReplicaBounds(*bounds))
+    found = limit_rate(desired, current=current, bounds=ReplicaBounds(*bounds))
     assert (found.replicas, found.reason) == (end, reason)
 
 
@@ -69,7 +69,7 @@ def test_size_is_at_most_doubled_without_behavior(
 def test_size_is_not_below_recent_recommendations_without_behavior(
     before: tuple[tuple[int, float], ...], proposal: int, end: int, kept: list[int]
 ) -> None:
-    found, remembers = stabilized(proposal, recommended(*before), window=300, now=NOW)
+    found, remembers = stabilize(proposal, recommended(*before), window=300, now=NOW)
     assert found.replicas == end
     assert found.reason == ("ReadyForNewScale" if end == proposal else "ScaleDownStabilized")
     assert [recommendation.replicas for recommendation in remembers] == kept
@@ -109,7 +109,7 @@ def test_size_changes_only_as_both_stabilization_windows_require(
     kept: list[int],
 ) -> None:
     behavior = Behavior(ALL_AT_ONCE._replace(window=up), ALL_AT_ONCE._replace(window=down))
-    found, remembers = stabilized_by(behavior, proposal, recommended(*before), current=current, now=NOW)
+    found, remembers = stabilize_by_windows(behavior, proposal, recommended(*before), current=current, now=NOW)
     assert (found.replicas, found.reason) == (end, reason)
     assert [recommendation.replicas for recommendation in remembers] == kept
 
@@ -184,7 +184,9 @@ def test_limits_never_reverse_the_direction(
     reason: str,
 ) -> None:
     behavior = Behavior(ScalingRules(0, "Max", rules), ScalingRules(0, "Max", rules))
-    found = limited_by(behavior, desired, ago(*events), current=current, bounds=ReplicaBounds(*bounds), now=NOW)
+    found = limit_rate_by_policies(
+        behavior, desired, ago(*events), current=current, bounds=ReplicaBounds(*bounds), now=NOW
+    )
     assert (found.replicas, found.reason) == (end, reason)
 
 
@@ -194,9 +196,9 @@ def test_only_events_within_the_period_are_counted() -> None:
 
 def test_events_are_kept_for_the_longest_period_with_behavior() -> None:
     behavior = Behavior(ScalingRules(0, "Max", (pods(1, 30), pods(1, 60))), ScalingRules(0, "Max", (pods(1, 20),)))
-    kept = remembered(behavior, ago((1, 61), (2, 60), (-3, 10)), 4, now=NOW)
+    kept = add_scale_event(behavior, ago((1, 61), (2, 60), (-3, 10)), 4, now=NOW)
     assert [event.change for event in kept] == [2, -3, 4]
-    assert remembered(None, ago((1, 10)), 4, now=NOW) == ()
+    assert add_scale_event(None, ago((1, 10)), 4, now=NOW) == ()
 
 
 def test_unset_behavior_fields_have_upstreams_defaults() -> None:

@@ -76,11 +76,11 @@ def samples(*values: int | None, window: float) -> dict[str, MetricSample]:
 
 
 def cpu(container: str = "") -> Ask:
-    return lambda apis: apis.of_resource("test-namespace", PODS, "cpu", container)
+    return lambda apis: apis.resource_usage("test-namespace", PODS, "cpu", container)
 
 
 def qps(apis: MetricsApis) -> Step[Any]:
-    return apis.of_pods("test-namespace", PODS, "qps", EVERYTHING)
+    return apis.pod_metric("test-namespace", PODS, "qps", EVERYTHING)
 
 
 def queue_length(apis: MetricsApis) -> Step[Any]:
@@ -88,7 +88,7 @@ def queue_length(apis: MetricsApis) -> Step[Any]:
 
 
 def outside(apis: MetricsApis) -> Step[Any]:
-    return apis.of_outside("test-namespace", "external", SERIES)
+    return apis.external_metric("test-namespace", "external", SERIES)
 
 
 UNEVEN = used({"a": 100}, {"a": 300, "b": 400}, {})

@@ -15,8 +15,8 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import 
     ReplicaBounds,
     ScalingPolicy,
     ScalingRules,
-    limited_by,
-    remembered,
+    add_scale_event,
+    limit_rate_by_policies,
     replicas_before,
 )
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.histories import NOW, ago, percent, pods, spread
@@ -104,7 +104,7 @@ def test_size_is_limited_by_policies(way: Way) -> None:
     behavior = Behavior(ScalingRules(0, "Max", up), ScalingRules(300, "Max", down))
     events = spread(*way.added) + spread(*(-change for change in way.removed))
     bounds = ReplicaBounds(way.lowest, way.highest)
-    found = limited_by(behavior, way.desired, events, current=way.current, bounds=bounds, now=NOW)
+    found = limit_rate_by_policies(behavior, way.desired, events, current=way.current, bounds=bounds, now=NOW)
     assert (found.replicas, found.reason) == (way.end, way.reason)
 
 
@@ -134,13 +134,13 @@ def test_scale_events_are_kept_for_the_longest_period(
     assert replicas_before(events, 60, current=100, now=NOW) == 100 - sign * in_a_minute
     rules, none = ScalingRules(0, "Max", policies or ()), ScalingRules(0, "Max", ())
     behavior = None if policies is None else Behavior(rules, none) if sign > 0 else Behavior(none, rules)
-    found = remembered(behavior, events, sign * 5, now=NOW)
+    found = add_scale_event(behavior, events, sign * 5, now=NOW)
     assert [sign * event.change for event in found] == list(kept)
 
 
 def test_scale_up_counts_for_scaling_down_within_its_period() -> None:
     """Four pods five minutes ago, so two may stay; upstream has forgotten three that were added, and keeps five."""
     behavior = Behavior(ScalingRules(0, "Max", (pods(10),)), ScalingRules(0, "Max", (pods(2, 300),)))
-    events = remembered(behavior, ago((3, 90)), 3, now=NOW)
-    found = limited_by(behavior, 1, events, current=10, bounds=ReplicaBounds(1, 10), now=NOW)
+    events = add_scale_event(behavior, ago((3, 90)), 3, now=NOW)
+    found = limit_rate_by_policies(behavior, 1, events, current=10, bounds=ReplicaBounds(1, 10), now=NOW)
     assert (found.replicas, found.reason) == (2, DOWN)

@@ -17,7 +17,7 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import (
     PodGroups,
     PodState,
     group_pods,
-    requests_of,
+    pod_requests_by_name,
 )
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.replicas import (
     MOST_REPLICAS,
@@ -308,22 +308,25 @@ SIDE = {**container("side", cpu="30m"), "restartPolicy": "Always"}
     ],
 )
 def test_requests_of_pods_are_summed(pod: Object, of: str, found: int) -> None:
-    assert requests_of([pod], "cpu", of) == {"p": found}
-    assert requests_of([], "cpu", of) == {}
+    assert pod_requests_by_name([pod], "cpu", of) == {"p": found}
+    assert pod_requests_by_name([], "cpu", of) == {}
 
 
 def test_requests_of_containers_are_used_without_the_gate() -> None:
     pod = pod_of(container("a", cpu="100m"), container("b", cpu="50m"), whole={"cpu": "2"})
-    assert requests_of([pod], "cpu", of_whole_pods=False) == {"p": 150}
+    assert pod_requests_by_name([pod], "cpu", pod_level_resources=False) == {"p": 150}
 
 
 @pytest.mark.parametrize(
     ("ask", "text"),
     [
-        (lambda: requests_of([pod_of(container("a"))], "cpu"), "missing request for cpu in container a of Pod p"),
-        (lambda: requests_of([pod_of(container("a"))], "cpu", "b"), "container b not found in Pod p"),
         (
-            lambda: requests_of([pod_of(container("a"), whole={"memory": "1"})], "cpu"),
+            lambda: pod_requests_by_name([pod_of(container("a"))], "cpu"),
+            "missing request for cpu in container a of Pod p",
+        ),
+        (lambda: pod_requests_by_name([pod_of(container("a"))], "cpu", "b"), "container b not found in Pod p"),
+        (
+            lambda: pod_requests_by_name([pod_of(container("a"), whole={"memory": "1"})], "cpu"),
             "missing pod-level request for cpu in Pod p",
         ),
     ],
