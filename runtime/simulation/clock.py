@@ -52,11 +52,14 @@ class VirtualClock:
             alarm.what = None
 
     def call_after(self, delay: float, what: Callable[[], None]) -> None:
-        """Set an alarm that replaces no other alarm and cannot be cancelled."""
+        """Set an alarm after a number of virtual seconds. It replaces no other alarm, and cannot be cancelled."""
         self.call_once(self.elapsed + delay, what)
 
     def call_once(self, when: float, what: Callable[[], None]) -> None:
-        """Set an alarm at a time. Alarms of the same time run in the order in which they were set."""
+        """Set an alarm at a virtual time. It replaces no other alarm, and cannot be cancelled.
+
+        Alarms at the same time run in the order in which they were set.
+        """
         self._count += 1
         heapq.heappush(self._due, (when, self._count, _Alarm(None, what)))
 

@@ -69,7 +69,7 @@ class Lane:
 
 
 class Lanes:
-    """Pool of the lanes of one world."""
+    """Pool of the handler threads (lanes) of one world."""
 
     def __init__(self) -> None:
         self._free: list[Lane] = []

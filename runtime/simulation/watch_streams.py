@@ -123,10 +123,10 @@ class SimulatedStream:
         return b"".join(kept)
 
     def _made_stale(self, request: Request) -> Request:
-        """Return the request with an older resourceVersion if a fault strikes, otherwise unchanged.
+        """Return the request, with an older resourceVersion if one of two faults is injected.
 
-        LIST_STALE: deliver the objects of an earlier revision, and watch from there.
-        WATCH_REWOUND: repeat changes that the client has already received.
+        LIST_STALE: the objects of an earlier revision are delivered, and the watch continues from there.
+        WATCH_REWOUND: changes are repeated that the client has already received.
         """
         network, query = self._network, request.query
         if query.get("sendInitialEvents") == "true":

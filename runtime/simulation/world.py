@@ -227,7 +227,7 @@ class World:
         return self._run(until=self.clock.monotonic() + within, done=done)
 
     def actor(self, system: ActorSystem, name: str) -> Actor | None:
-        """Return the living actor with a name; None if there is none."""
+        """Return the living actor of a system by its name; None if there is none."""
         return next((actor for actor in self._actors if actor.context.system is system and actor.name == name), None)
 
     def ask(self, system: ActorSystem, name: str, message: Any) -> Any:

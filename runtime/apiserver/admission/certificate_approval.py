@@ -14,7 +14,7 @@ REQUESTS = "certificatesigningrequests.certificates.k8s.io"
 
 
 def validate_update(cluster: Cluster, call: RoutedRequest, old: Object) -> None:
-    """Check the user's permission if an update approves or denies a CertificateSigningRequest.
+    """Check that a user who approves or denies a CertificateSigningRequest has the permission for its signer.
 
     Raises StatusError (403).
     """

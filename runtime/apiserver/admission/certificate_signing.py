@@ -15,7 +15,7 @@ _SIGNED = ("certificate", "conditions")
 
 
 def validate_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object) -> None:
-    """Check the user's permission if an update changes the certificate or the conditions of the status.
+    """Check that a user who changes the certificate or the conditions of the status may sign for the signer.
 
     Raises StatusError (403).
     """

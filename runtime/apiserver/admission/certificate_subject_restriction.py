@@ -17,7 +17,7 @@ RESTRICTED = "kubernetes.io/kube-apiserver-client"
 
 
 def validate_create(definition: ResourceDefinition, obj: Object) -> None:
-    """Check the subject of a new CertificateSigningRequest for the signer of client certificates.
+    """Refuse a new CertificateSigningRequest for a client certificate with the organization system:masters.
 
     Raises StatusError (403).
     """

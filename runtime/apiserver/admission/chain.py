@@ -116,7 +116,7 @@ def admit_create(
 def admit_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object) -> Object:
     """Run NodeRestriction and the mutating policies and webhooks on an update; return the result. Raises StatusError.
 
-    If policies or webhooks are configured, the plugins of change_update run before and after them.
+    If policies or webhooks are configured, the built-in mutating plugins run before them, and again after each change.
     """
     if NODE_RESTRICTION in cluster.settings.plugins:
         node_restriction.admit(cluster, call, UPDATE, new, old)
@@ -242,9 +242,11 @@ def _check_write(cluster: Cluster, call: RoutedRequest, new: Object, old: Object
 
 
 def admit_delete(cluster: Cluster, call: RoutedRequest, key: Key, options: Object) -> Callable[[Object], None]:
-    """Check whether an object may be deleted by its key, and return the check to run on the object itself.
+    """Check the key of an object to delete, and return a function that runs admission on the object itself.
 
-    options: the DeleteOptions. Both checks raise StatusError.
+    options: the DeleteOptions
+
+    Both this function and the returned one raise StatusError.
     """
     if NAMESPACE_LIFECYCLE in cluster.settings.plugins:
         namespace_lifecycle.admit_delete(call.definition, key)
@@ -252,9 +254,11 @@ def admit_delete(cluster: Cluster, call: RoutedRequest, key: Key, options: Objec
 
 
 def admit_collection_delete(cluster: Cluster, call: RoutedRequest, options: Object) -> Callable[[Object], None]:
-    """Return the check to run on each object of a deleted collection: NodeRestriction, policies and webhooks.
+    """Return a function that runs admission on an object to delete: NodeRestriction, policies and webhooks.
 
-    options: the DeleteOptions. The check raises StatusError.
+    options: the DeleteOptions
+
+    The returned function raises StatusError.
     """
     restricts = NODE_RESTRICTION in cluster.settings.plugins and NODES in call.user.groups
     if not restricts and not _has_mutators(cluster) and not _has_validators(cluster):

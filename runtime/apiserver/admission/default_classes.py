@@ -31,10 +31,11 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
 def _set_default_class(
     cluster: Cluster, obj: Object, field: str, annotation: str, classes: str, marks: tuple[str, ...]
 ) -> None:
-    """Set a field of the spec to the default class, unless the object names a class in the field or the annotation.
+    """Set the class of a new object to the default class, in place, unless the object names a class.
 
-    classes: storage key of the class resource
-    marks: annotations of a default class, with the value "true"
+    field, annotation: field of the spec and annotation that may name a class
+    classes: resource of the classes in the store, such as "storageclasses.storage.k8s.io"
+    marks: annotations that mark a default class with the value "true"
     """
     if obj["spec"].get(field) is not None or annotation in annotations_of(obj):
         return

@@ -82,7 +82,7 @@ def expression_variables(
 def request_of(attributes: Attributes, wanted: ResourceDefinition, kind: GroupVersionKind) -> dict[str, Any]:
     """Return the fields of an AdmissionRequest, without empty ones and without uid, object and oldObject.
 
-    wanted, kind: the API version for `resource` and `kind`; `requestResource` and `requestKind` are the request's
+    wanted, kind: resource and kind in the API version that the webhook or policy sees, for the fields resource and kind
     """
     call, definition = attributes.call, attributes.definition
     user = call.user
@@ -129,7 +129,7 @@ def _namespace_object(cluster: Cluster, attributes: Attributes) -> Object | None
 
 
 def authorizer_of(cluster: Cluster, user: User) -> authorization.Ask:
-    """Return the function behind CEL's `authorizer`: it checks permissions of the user, or of a service account."""
+    """Return the function that CEL's `authorizer` calls to check permissions of a user, or of a service account."""
     from kcm.runtime.cel.libraries.authorization import CheckAttributes, DecisionValue
 
     def ask(check: CheckAttributes) -> DecisionValue:

@@ -25,7 +25,7 @@ _MOST_MILLI = (2**63 - 1) // 1000  # larger amounts are compared in units
 
 
 def set_defaults(cluster: Cluster, definition: ResourceDefinition, obj: Object) -> None:
-    """Set the default requests and limits of a new pod's containers."""
+    """Set the requests and limits of a new pod's containers, in place, to the defaults in the LimitRanges."""
     if definition.storage != PODS:
         return
     for limit_range in _limit_ranges(cluster, obj):

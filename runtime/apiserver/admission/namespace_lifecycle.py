@@ -36,9 +36,6 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, obj: Object) 
 
 
 def admit_delete(definition: ResourceDefinition, key: Key) -> None:
-    """Check that a deletion is not that of the namespace default, kube-system or kube-public.
-
-    Raises StatusError (403).
-    """
+    """Refuse to delete the namespaces default, kube-system and kube-public. Raises StatusError (403)."""
     if definition.storage == NAMESPACES and key in _IMMORTAL:
         raise status_errors.forbidden("", NAMESPACES, key, "this namespace may not be deleted")

@@ -65,7 +65,7 @@ def _newly_blocked(owners: list[Object], before: list[Object]) -> list[Object]:
 
 
 def _finalizers_of(cluster: Cluster, call: RoutedRequest, new: Object, owner: Object) -> Iterator[dict[str, Any]]:
-    """Yield the attributes of the permission to update an owner's finalizers.
+    """Yield the authorization attributes of an update of an owner's finalizers.
 
     Raises StatusError (403) if the owner's kind is unknown.
     """

@@ -18,7 +18,10 @@ _ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
 def admit_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object) -> None:
-    """Check an update that increases the requested storage of a claim. Raises StatusError (403)."""
+    """Check that a claim that is expanded is bound, and that its StorageClass allows expansion.
+
+    Raises StatusError (403).
+    """
     if call.definition.storage != CLAIMS or call.route.subresource:
         return
     if PERSISTENT_VOLUME_CLAIM_RESIZE not in cluster.settings.plugins or _size(new) <= _size(old):

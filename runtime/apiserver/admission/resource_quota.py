@@ -135,8 +135,9 @@ def _check_limited(
     quotas: Iterable[tuple[Key, Object]],
     covering: Iterable[tuple[Key, Object]],
 ) -> None:
-    """Check that a quota covers each resource whose consumption the admission configuration limits by default.
+    """Check that quotas cover all resources that may not be consumed without a quota (limitedResources).
 
+    limited: these resources and scopes, from the admission configuration
     used: usage of the new object
     quotas: all quotas of the namespace
     covering: the quotas that cover the object

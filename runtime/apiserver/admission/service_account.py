@@ -51,7 +51,7 @@ def admit_create(cluster: Cluster, pod: Object) -> None:
 
 
 def check_create(cluster: Cluster, pod: Object) -> None:
-    """Validate the account after all mutating plugins have run. Raises StatusError (403)."""
+    """Check the account and the secrets of a new pod, after all mutating plugins have run. Raises StatusError (403)."""
     if SERVICE_ACCOUNT not in cluster.settings.plugins:
         return
     if MIRROR in annotations_of(pod):

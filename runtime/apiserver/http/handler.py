@@ -310,7 +310,10 @@ class ApiHttp:
 
 
 def _check_timeout(info: RequestInfo) -> None:
-    """Validate the query parameter timeout, except that of a watch. It has no effect. Raises StatusError (400)."""
+    """Validate the query parameter timeout of a request other than a watch. Raises StatusError (400).
+
+    The timeout itself is not applied.
+    """
     timeout = info.query.get("timeout")
     if timeout and info.verb != "watch" and (problem := duration_problem(timeout)):
         raise status_errors.bad_request(f"invalid timeout specified in the request URL - {problem}")

@@ -150,7 +150,7 @@ class ApiServer:
     def begin(self, request: Request, *, user: User = ADMIN, info: RequestInfo | None = None) -> Response | Suspended:
         """Execute a request other than a watch, until it needs a webhook, a delay or a long computation.
 
-        Returns its response, or a Suspended: the caller obtains the results that it needs, and resumes it.
+        Returns its response, or a suspended request, which the caller must resume with the results that it needs.
 
         info: the parsed request; None if it was not parsed yet
         """

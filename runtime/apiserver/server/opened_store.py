@@ -28,7 +28,7 @@ from kcm.runtime.scheduling.clock import WallClock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedStore:
-    """Opened store, with the components of the server that depend on it."""
+    """Components of a server that were created for its store."""
 
     cluster: Cluster
     cache: WatchCache

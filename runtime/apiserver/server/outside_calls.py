@@ -30,9 +30,9 @@ class OutsideCalls:
 
     @contextmanager
     def acting_for(self, outside: Outside) -> Iterator[None]:
-        """Return a context in which conversions of objects obtain webhook results from `outside`.
+        """Return a context for conversions of objects that do not belong to a request. Not for use within a request.
 
-        Must not be used within a request.
+        outside: returns the results of webhook calls, or raises Unanswered if one is missing
         """
         before, self._outside_access.outside = self._outside_access.outside, outside
         try:
@@ -41,7 +41,7 @@ class OutsideCalls:
             self._outside_access.outside = before
 
     def finish(self, outcome: Response | Suspended) -> Response:
-        """Return the response of a request, after making all calls synchronously that it is suspended for."""
+        """Return the response of a request. If it is suspended, execute its calls and computations synchronously."""
         while isinstance(outcome, Suspended):
             outcome = outcome.resume(map(self._ask_now, outcome.questions))
         return outcome

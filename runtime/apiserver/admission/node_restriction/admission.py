@@ -73,7 +73,7 @@ def _admit_own(request: KubeletRequest, what: str) -> None:
 
 
 def _admit_slice(request: KubeletRequest) -> None:
-    """Check creations and deletions. Updates are left to the node authorizer, which reads the stored slice."""
+    """Check creations and deletions of ResourceSlices. The node authorizer checks updates, from the stored slice."""
     verb, obj = ("delete", request.old) if request.operation == DELETE else ("create", request.new)
     if request.operation != UPDATE and obj is not None and obj["spec"].get("nodeName") != request.node:
         raise request.refusal(f"can only {verb} ResourceSlice with the same NodeName as the requesting node")
@@ -94,7 +94,7 @@ def _admit_claim(request: KubeletRequest) -> None:
 
 
 def _without_status(claim: Object) -> dict[str, Any]:
-    """Return the fields that a kubelet may not change, by path ("spec.volumeName")."""
+    """Return the fields of a claim that a kubelet may not change, by path ("spec.volumeName")."""
     found: dict[str, Any] = {}
     for part in ("metadata", "spec", "status"):
         found |= {f"{part}.{field}": value for field, value in (claim.get(part) or {}).items()}

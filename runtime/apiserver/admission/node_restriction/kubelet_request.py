@@ -46,7 +46,8 @@ class KubeletRequest(NamedTuple):
         """Return a stored object.
 
         singular: name of the resource in the error, which has the text of a client-go lister
-        storage: storage key of the resource, such as "csidrivers.storage.k8s.io"
+        storage: name of the resource in the store, such as "csidrivers.storage.k8s.io"
+        key: namespace/name, or the name of a cluster-scoped object
 
         Raises StatusError (404).
         """

@@ -209,7 +209,8 @@ def _named(request: KubeletRequest, what: str, storage: str, key: str) -> Object
     """Return an object that a PodCertificateRequest names. Raises StatusError (500) if it does not exist.
 
     what: type of the object for the error, such as "service account"
-    storage, key: storage key of the resource, and key of the object
+    storage: name of the resource in the store, such as "serviceaccounts"
+    key: namespace/name, or the name of a cluster-scoped object
     """
     try:
         return request.found(what.replace(" ", ""), storage, key)

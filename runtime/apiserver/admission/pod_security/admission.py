@@ -91,7 +91,7 @@ def check(cluster: Cluster, call: RoutedRequest, obj: Object, old: Object | None
 
 
 def _exemption(settings: PodSecuritySettings, namespace: str, user: str) -> str:
-    """Return the attribute by which a request is exempt ("namespace", "user"); "" if it is not."""
+    """Return why the configuration exempts a request: "namespace" or "user"; "" if it is not exempt."""
     if namespace in settings.namespaces:
         return "namespace"
     return "user" if user in settings.users else ""
@@ -110,7 +110,7 @@ def _defaults(settings: PodSecuritySettings) -> NamespacePolicy:
 
 
 def _evaluate(call: RoutedRequest, policy: NamespacePolicy, pod: Object, *, enforced: bool) -> None:
-    """Evaluate a pod against the levels of a policy, and add warnings and audit annotations.
+    """Evaluate a pod against the levels of a namespace's policy, and add warnings and audit annotations.
 
     enforced: whether a violation of the enforced level raises StatusError (403)
     """

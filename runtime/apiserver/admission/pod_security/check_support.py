@@ -36,7 +36,7 @@ class Pod(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Violation of a level by a pod."""
+    """Violation of a level of the Pod Security Standards by a pod: the reason, and the containers and values."""
 
     reason: str  # short name of the violation, such as "hostPath volumes"
     detail: str  # the containers and values, as a phrase

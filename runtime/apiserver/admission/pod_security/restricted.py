@@ -34,7 +34,7 @@ _VOLUMES = (
 
 
 class Restriction(NamedTuple):
-    """Check of the restricted level."""
+    """Check of the restricted level, with its first version, and the baseline check that it replaces."""
 
     check: Check
     since: int = 0  # first Kubernetes minor version whose rules contain the check

@@ -27,7 +27,7 @@ _kept: dict[bytes, AdmissionPolicy] = {}  # least recently used first
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """Compiled validation of a policy."""
+    """Compiled entry of spec.validations: a CEL expression that must be true, and the error if it is not."""
 
     expression: Expression  # must be true
     message: str
@@ -37,7 +37,7 @@ class Validation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """Compiled mutation of a policy."""
+    """Compiled entry of spec.mutations: a CEL expression that returns a change of the object."""
 
     expression: Expression
     is_patch: bool  # whether the value is a JSON patch; otherwise an apply configuration

@@ -67,7 +67,9 @@ def reinvoke(cluster: Cluster, attributes: Attributes) -> Object | None:
 
 
 def _run_round(cluster: Cluster, attributes: Attributes, only: set[str] | None) -> tuple[Object, set[str]]:
-    """Run the policies once; return the resulting object, and the names of the policies with IfNeeded that ran.
+    """Run the matching policies once, and return the resulting object.
+
+    Also returns the names of the policies with reinvocationPolicy IfNeeded among them.
 
     only: names of the policies to run in a second round; None runs all
 
@@ -97,7 +99,7 @@ def _apply_policy(
 ) -> Object:
     """Return the object after the mutations of a policy. Raises StatusError.
 
-    Mutations that fail are skipped, and their messages are added to failures.
+    Mutations that fail are skipped, and their messages are added to `failures`.
     """
     from kcm.runtime.cel.admission import BUDGET, FailedError, SpentError
 

@@ -108,7 +108,7 @@ def _apply_actions(
 def _denials(
     cluster: Cluster, attributes: Attributes, invocation: PolicyInvocation, annotations: _Annotations
 ) -> Iterator[_Denial]:
-    """Yield the failed validations of a policy, and add its audit annotations to annotations."""
+    """Yield the failed validations of a policy, and add the policy's audit annotations to `annotations`."""
     from kcm.runtime.cel.admission import BUDGET, FailedError, SpentError
 
     policy = invocation.policy
@@ -179,7 +179,7 @@ def _message(validation: Validation, run: RequestEvaluation) -> str:
 
 
 def _refusal(attributes: Attributes, denied: _Denied) -> StatusError:
-    """Return the refusal with the policy's message, reason and code."""
+    """Return the error for a denied request, with the policy's message and reason."""
     by = f"ValidatingAdmissionPolicy '{denied.policy.name}'"
     if denied.binding is not None:
         by += f" with binding '{denied.binding.name}'"

@@ -63,8 +63,8 @@ def run_mutating_webhooks(
 class _Mutation:
     """Rounds of calls to mutating webhooks for one request.
 
-    The first round calls all matching webhooks, the second those with reinvocationPolicy IfNeeded that ran before a
-    change.
+    The first round calls all matching webhooks. The second round calls those with reinvocationPolicy IfNeeded, if the
+    object has changed since they were called.
     """
 
     def __init__(self, cluster: Cluster, body: ResourceDefinition | None) -> None:
@@ -186,7 +186,7 @@ class _PreparedRequest:
 
 
 def _matching_invocation(cluster: Cluster, webhook: Webhook, attributes: Attributes) -> WebhookInvocation | None:
-    """Return the webhook with the API version to send; None if its rules, selectors or conditions do not match.
+    """Return the invocation of a webhook; None if its rules, selectors or conditions do not match the request.
 
     Raises StatusError.
     """
