@@ -69,7 +69,7 @@ def validate_template(template: Object, owner: str) -> list[FieldError]:
 
 
 def _validate_outer_spec(spec: Object, owner: str) -> list[FieldError]:
-    """Validate the fields that a workload restricts further: restartPolicy and activeDeadlineSeconds."""
+    """Validate the fields of a pod template that workloads restrict: restartPolicy and activeDeadlineSeconds."""
     errors: list[FieldError] = []
     if spec["restartPolicy"] != "Always":
         errors.append(not_supported(f"{TEMPLATE}.spec.restartPolicy", spec["restartPolicy"], ("Always",)))

@@ -60,7 +60,7 @@ class OpenApi:
     def document(self, path: str) -> tuple[str, bytes] | None:
         """Return the hash and the encoded document of a group version; None if it is not served.
 
-        path: "api/v1", "apis/apps/v1"
+        path: discovery path without a leading slash, such as "api/v1" or "apis/apps/v1"
         """
         definitions = self._group_versions().get(path)
         if definitions is None:

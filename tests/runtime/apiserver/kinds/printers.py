@@ -1,4 +1,4 @@
-"""Printers of all kinds with a file, by apiVersion and kind."""
+"""Mapping from apiVersion and kind to the printer of each built-in kind."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def printer_for(api_version: str, kind: str) -> Printer:
 
 
 def cells(api_version: str, kind: str, **fields: Any) -> list[Any]:
-    """Return the cells of an object of the kind that is an hour old."""
+    """Return the table cells of an object of this kind, created one hour before NOW."""
     meta = {**META, **fields.pop("metadata", {})}
     return printer_for(api_version, kind).cells({"metadata": meta, **fields}, NOW)

@@ -1,4 +1,4 @@
-"""Columns and cells of kinds, as shown by `kubectl get`."""
+"""Table columns and cells of kinds, as shown by `kubectl get`."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def test_no_kind_is_listed_twice() -> None:
 
 @pytest.mark.parametrize("definition", STORED, ids=lambda definition: definition.name)
 def test_every_kind_has_types(definition: ResourceDefinition) -> None:
-    """The server rejects values of wrong types only if the kind has types."""
+    """A kind needs types, as the server rejects values of wrong types only with them."""
     assert built_in_types().of_kind(definition.group, definition.version, definition.kind)
 
 
@@ -51,7 +51,7 @@ def test_every_kind_has_types(definition: ResourceDefinition) -> None:
     "definition", [*BUILT_IN, *OFF_BY_DEFAULT], ids=lambda definition: f"{definition.name}-{definition.version}"
 )
 def test_every_kind_can_be_served(make_api, definition) -> None:
-    """An empty object is stored, or rejected for missing fields; a review is evaluated or rejected."""
+    """POST an empty object of each kind: it is stored or rejected as invalid; a review is evaluated or rejected."""
     resources = BUILT_IN if definition in BUILT_IN else (*BUILT_IN, definition)
     api = make_api(resources=resources)
     root = f"/apis/{definition.group}/{definition.version}" if definition.group else f"/api/{definition.version}"

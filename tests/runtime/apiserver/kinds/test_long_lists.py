@@ -49,7 +49,7 @@ def test_elements_are_not_compared_with_all_others(validate: Any) -> None:
 
 
 def test_resource_claims_are_found_by_lookup() -> None:
-    """Counts executed lines, because the former comparison with all other claims was in a generator."""
+    """Count executed lines, because the former comparison with all other claims was inside a generator."""
     lines = 0
 
     def trace(_frame: Any, event: str, _argument: Any) -> Any:

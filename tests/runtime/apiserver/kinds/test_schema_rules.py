@@ -1,6 +1,6 @@
-"""Schema rules (x-kubernetes-validations): validation of the rules and of custom objects.
+"""CEL rules in schemas (x-kubernetes-validations): validation of the rules, and of custom objects by them.
 
-Source of the expectations: apiextensions-apiserver pkg/apiserver/schema/cel/validation_test.go,
+Source of the expected values: apiextensions-apiserver pkg/apiserver/schema/cel/validation_test.go,
 pkg/apis/apiextensions/validation/validation_test.go (v1.36).
 """
 
@@ -36,13 +36,13 @@ def shown(schema: dict[str, Any], spec: Any, old: Any = ABSENT) -> list[str]:
 
 
 def refused(schema: dict[str, Any]) -> list[str]:
-    """Return the errors of a definition with this schema."""
+    """Return the errors of a CustomResourceDefinition with this schema."""
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     return [str(error) for error in validate_alike([version], leniency([]))]
 
 
 def written(rule: str, message: str = "") -> str:
-    """Return a rule in the form that the server returns."""
+    """Return a CEL rule as error texts show it."""
     fields = {"Rule": rule, "Message": "", "MessageExpression": message, "Reason": None, "FieldPath": ""}
     return json.dumps(fields | {"OptionalOldSelf": None}, separators=(",", ":"))
 

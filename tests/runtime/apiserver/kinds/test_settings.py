@@ -1,4 +1,4 @@
-"""Settings of kinds without their own behaviour: generation, updates, and responses to deletions."""
+"""Settings of a kind's Strategy: metadata.generation, updates without a version, and responses to deletions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables (metav1.Table) around the cells of objects."""
+"""Tables (metav1.Table) in responses: rows, columns and included objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deployments."""
+"""Defaults and validation of Deployments."""
 
 from __future__ import annotations
 

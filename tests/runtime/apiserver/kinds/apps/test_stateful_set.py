@@ -1,4 +1,4 @@
-"""Validation of the templates of StatefulSets."""
+"""Validation of StatefulSets whose containers mount the volumes of claim templates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TokenReviews and SelfSubjectReviews. Expected values are responses of kube-apiserver 1.36."""
+"""TokenReviews and SelfSubjectReviews. The expected values are responses of kube-apiserver 1.36."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Access reviews: validation and evaluation; they are not stored.
+"""Validation and evaluation of the four kinds of access reviews.
 
 Cases of kubernetes v1.36 pkg/apis/authorization/validation/validation_test.go.
 """

@@ -1,4 +1,4 @@
-"""Jobs."""
+"""Generated selector and table cells of Jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CertificateSigningRequests: requester, rejected requests, and fields that each subresource can change.
+"""CertificateSigningRequests: recorded requester, validation, and the fields that each subresource can change.
 
 Cases of kubernetes v1.36 pkg/apis/certificates/validation/validation_test.go,
 pkg/registry/certificates/certificates/strategy_test.go and plugin/pkg/admission/certificates/*/admission_test.go.

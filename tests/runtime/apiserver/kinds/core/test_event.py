@@ -1,4 +1,4 @@
-"""Events of both API groups."""
+"""Events of core/v1 and events.k8s.io/v1: conversion, selection, expiry and table cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Namespaces."""
+"""Finalization, labels and selection of Namespaces."""
 
 from __future__ import annotations
 

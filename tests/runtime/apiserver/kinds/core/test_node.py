@@ -1,4 +1,4 @@
-"""Nodes."""
+"""Status, validation and table cells of Nodes."""
 
 from __future__ import annotations
 

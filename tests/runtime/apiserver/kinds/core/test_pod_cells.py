@@ -1,4 +1,4 @@
-"""Cases of upstream's TestPrintPod and its neighbours (pkg/printers/internalversion/printers_test.go)."""
+"""Table cells of pods. Cases of kubernetes pkg/printers/internalversion/printers_test.go, TestPrintPod* (v1.36)."""
 
 from typing import Any
 
@@ -41,7 +41,11 @@ def pod_with(
     meta: dict[str, Any] | None = None,
     **status: Any,
 ) -> dict[str, Any]:
-    """Return a pod with `count` containers in its spec. `status` contains more fields of its status."""
+    """Return a pod with these container statuses.
+
+    count: number of containers in the spec
+    status: further fields of the status
+    """
     return {
         "metadata": {"name": "web", "creationTimestamp": AN_HOUR_AGO, **(meta or {})},
         "spec": {"containers": [{"name": f"c{i}"} for i in range(count)], **(spec or {})},
@@ -50,7 +54,7 @@ def pod_with(
 
 
 def shown(obj: dict[str, Any]) -> tuple[str, str, str]:
-    """Return the cells READY, STATUS and RESTARTS."""
+    """Return the cells of the columns Ready, Status and Restarts."""
     cells = pod_cells(obj, NOW)
     return cells[1], cells[2], cells[3]
 

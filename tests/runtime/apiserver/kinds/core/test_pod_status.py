@@ -1,4 +1,4 @@
-"""Updates of a pod's status in several steps, which the recorded responses do not cover."""
+"""Sequences of updates of a pod's status, which the recorded responses of kube-apiserver do not cover."""
 
 from __future__ import annotations
 

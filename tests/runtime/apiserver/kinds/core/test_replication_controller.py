@@ -1,4 +1,4 @@
-"""ReplicationControllers."""
+"""Defaults of ReplicationControllers."""
 
 from __future__ import annotations
 

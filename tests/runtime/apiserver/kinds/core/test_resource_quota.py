@@ -1,6 +1,6 @@
-"""Validation of ResourceQuotas, and their cells in kubectl.
+"""Validation and table cells of ResourceQuotas.
 
-Source of the cases: kubernetes pkg/apis/core/validation/validation_test.go (TestValidateResourceQuota),
+Cases of kubernetes pkg/apis/core/validation/validation_test.go (TestValidateResourceQuota),
 pkg/printers/internalversion/printers_test.go (TestPrintResourceQuota) (v1.36).
 """
 

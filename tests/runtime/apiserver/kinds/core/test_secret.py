@@ -1,4 +1,4 @@
-"""Secrets."""
+"""Immutability of Secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Services: types, addresses and node ports."""
+"""Services: cluster IPs, node ports, and changes of the type."""
 
 from __future__ import annotations
 

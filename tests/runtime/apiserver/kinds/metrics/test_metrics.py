@@ -1,4 +1,4 @@
-"""Metrics of hollow pods and their nodes in metrics.k8s.io, in the form of metrics-server."""
+"""Metrics API (metrics.k8s.io) of hollow pods and their nodes, in the format of metrics-server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def running(name: str, started: str = STARTED) -> dict[str, Any]:
 
 
 def run(api: Api, name: str, *containers: dict[str, Any], phase: str = "Running") -> None:
-    """Create a pod on the node whose containers have all started."""
+    """Create a pod on the node "n" whose containers have started at STARTED."""
     spec = {"nodeName": "n", "containers": list(containers) or [container("c", cpu="100m", memory="64Mi")]}
     meta = {"name": name, "labels": {"app": name.partition("-")[0]}}
     assert api.create("pods", {"metadata": meta, "spec": spec}).status == 201
@@ -53,7 +53,7 @@ def annotate(api: Api, name: str, **annotations: str | None) -> Any:
 
 
 def used(api: Api, name: str) -> dict[str, dict[str, str]]:
-    """Return the usage by container."""
+    """Return the usage in the PodMetrics of a pod, by container name."""
     return {
         container_["name"]: container_["usage"] for container_ in api.send("GET", f"{PODS}/{name}").obj["containers"]
     }

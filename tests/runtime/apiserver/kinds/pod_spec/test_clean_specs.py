@@ -11,7 +11,10 @@ DRAWN, OTHER = "kube-api-access-bcdfg", "kube-api-access-24568"
 
 
 def spec(*volumes: str, mounted: str = DRAWN, image: str = "i", **fields: object) -> dict[str, object]:
-    """Return a spec with these volumes, one of which is mounted."""
+    """Return a pod spec with these volumes and one container.
+
+    mounted: volume that the container mounts
+    """
     mounts = [{"name": mounted, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]
     made: dict[str, object] = {
         "containers": [{"name": "c", "image": image, "volumeMounts": mounts}],

@@ -1,4 +1,4 @@
-"""Volumes of FlexVolume drivers."""
+"""Validation of flexVolume sources."""
 
 from __future__ import annotations
 

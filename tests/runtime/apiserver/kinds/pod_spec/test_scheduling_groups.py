@@ -1,4 +1,4 @@
-"""The field schedulingGroup, which exists if PodGroups are served."""
+"""The pod field schedulingGroup, which is kept only if the server serves PodGroups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notation of usage: values over time, and errors."""
+"""Notation of simulated resource usage: values over time, and error texts."""
 
 from __future__ import annotations
 

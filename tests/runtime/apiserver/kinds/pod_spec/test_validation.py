@@ -1,4 +1,4 @@
-"""Validation rules of pod specs that the contract of kinds does not cover."""
+"""Validation rules of pod specs that the contract tests of kinds do not cover."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defaults, validation and columns that the kinds with a pod template share."""
+"""Validation shared by the kinds with a pod template: selector, spec and status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Custom kinds in OpenAPI and in field validation."""
+"""Custom resources in OpenAPI documents and in field validation."""
 
 from __future__ import annotations
 

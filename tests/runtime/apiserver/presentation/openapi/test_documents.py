@@ -137,7 +137,7 @@ def test_custom_resources_accept_any_field_and_no_strategic_merge_patch() -> Non
 
 
 def test_another_build_has_other_hashes() -> None:
-    """Clients cache documents by hash without expiry, so that another build needs other hashes."""
+    """Clients cache a document by its hash without expiry, so another build of the server needs other hashes."""
     registry = Registry([DEPLOYMENTS])
     first, other = (OpenApi(registry, built_in_types(), installed_descriptions(), build=build) for build in ("1", "2"))
     assert first.index() != other.index()

@@ -1,4 +1,4 @@
-"""Authorization for the parameters of admission policies.
+"""Authorization of writes of admission policies and bindings with parameters.
 
 Cases of kubernetes v1.36 pkg/registry/admissionregistration/*/authz_test.go. tests/e2e/test_access_side_by_side.py
 compares the results with kube-apiserver.

@@ -1,4 +1,4 @@
-"""Ranges of cluster IPs, and their exhaustion; the contract tests of Services cover the rest."""
+"""Parsing of service CIDRs, and allocation when no address is left. The contract tests of Services cover the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Authorization for device claims and for the parts of their status.
+"""Authorization of ResourceClaims: admin access, and updates of a claim's status.
 
 Cases of kubernetes v1.36 pkg/registry/resource/utils_test.go. tests/e2e/test_access_side_by_side.py compares the
 results with kube-apiserver.
