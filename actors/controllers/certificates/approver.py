@@ -128,6 +128,8 @@ def with_approval(request: Object, message: str) -> Object:
 
 
 class Approver:
+    """Reconciler that approves requests for client certificates of kubelets. Key: name of the request."""
+
     def __init__(self, *, tables: Tables, log: FilteringBoundLogger) -> None:
         self._requests = tables[CERTIFICATE_SIGNING_REQUESTS]
         self._log = log

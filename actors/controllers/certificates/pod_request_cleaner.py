@@ -52,6 +52,8 @@ def is_expired(request: Object, *, now: float) -> bool:
 
 
 class PodRequestCleaner:
+    """Periodic pass that deletes expired PodCertificateRequests."""
+
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
         self._requests = tables[POD_CERTIFICATE_REQUESTS]
         self._clock, self._log = clock, log

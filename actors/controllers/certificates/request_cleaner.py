@@ -104,6 +104,8 @@ def read_expiries(certificates: Sequence[bytes]) -> list[float | None]:
 
 
 class RequestCleaner:
+    """Periodic pass that deletes CertificateSigningRequests that are not needed any more."""
+
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
         self._requests = tables[CERTIFICATE_SIGNING_REQUESTS]
         self._clock, self._log = clock, log
@@ -138,6 +140,7 @@ class RequestCleaner:
         return self._requests.object_of(entry)
 
     def _reason(self, entry: Entry, expires: float | None) -> str:
+        """Return the reason to delete a request, and log it; "" if it must be kept or has a malformed timestamp."""
         try:
             reason = reason_to_clean(self._object(entry), now=self._clock.now(), expires=expires)
         except ValueError as err:

@@ -46,6 +46,7 @@ class CloudNodeLifecycleReconciler:
         self._can_shut_down = True
 
     def reconcile(self, key: Key) -> Reconciliation:
+        """Check the instance of a node that is not ready, or remove the shutdown taint from a ready node."""
         entry = self._nodes.entry(key)
         if entry is None:
             self._called.pop(key, None)

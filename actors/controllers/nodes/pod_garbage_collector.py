@@ -194,6 +194,7 @@ class PodGarbageCollector:
         return {name for name, outcome in zip(suspects, outcomes, strict=True) if isinstance(outcome, NotFound)}
 
     def _remove(self, pods: Sequence[Entry], reason: Reason) -> Step[None]:
+        """Set pods that are not terminated to Failed, then delete them, in batches."""
         for batch in batches(pods, BATCH):
             deletable = self._still_deletable(batch, reason)
             for pod in deletable:

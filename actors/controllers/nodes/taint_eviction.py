@@ -280,6 +280,7 @@ class TaintEvictionReconciler:
         return 0.0
 
     def _evict(self, key: Key, eviction: _Eviction) -> Step[None]:
+        """Delete a pod whose eviction is due, after an event and a live read of the pod."""
         if not eviction.marked:
             eviction.marked = True
             yield _event(key, f"Marking for deletion Pod {key}")
@@ -300,6 +301,7 @@ class TaintEvictionReconciler:
         return (yield from self._plan(key)) is eviction
 
     def _delete(self, key: Key, pod: Object, eviction: _Eviction) -> Step[None]:
+        """Write the condition DisruptionTarget, then delete the pod unless its eviction has been cancelled."""
         condition = disruption_condition(pod, reason=REASON, message=MESSAGE, now=self._clock.now())
         if condition is not None:
             outcome = yield from must(merge_status(PODS, pod, {"conditions": [condition]}), but=(NotFound,))

@@ -57,6 +57,8 @@ def classes_left_by(change: Change, _tables: Tables) -> Iterator[Key]:
 
 
 class AttributesClassProtection:
+    """Reconciler of the protection finalizer of VolumeAttributesClasses. Key: name of the class."""
+
     def __init__(self, *, tables: Tables, log: FilteringBoundLogger) -> None:
         self._classes = tables[VOLUME_ATTRIBUTES_CLASSES]
         self._users = (tables[PERSISTENT_VOLUMES], tables[PERSISTENT_VOLUME_CLAIMS])

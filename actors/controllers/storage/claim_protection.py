@@ -148,6 +148,8 @@ def _owns(pod: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
 
 
 class ClaimProtection:
+    """Reconciler of the protection finalizer and the condition Unused of claims. Key: "namespace/name" of the claim."""
+
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, tracks_unused: bool) -> None:
         """Create the reconciler.
 

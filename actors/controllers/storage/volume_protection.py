@@ -22,6 +22,8 @@ SEEN = Interest(types=(EventType.ADDED, EventType.MODIFIED))
 
 
 class VolumeProtection:
+    """Reconciler of the protection finalizer of PersistentVolumes. Key: name of the volume."""
+
     def __init__(self, *, tables: Tables) -> None:
         self._volumes = tables[PERSISTENT_VOLUMES]
 

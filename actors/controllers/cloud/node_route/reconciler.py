@@ -91,6 +91,7 @@ class NodeRouteReconciler:
         return RequeueAfter(max(0.0, self._next_at - self._clock.monotonic())) if self._failures else None
 
     def _reconcile(self) -> Step[None]:
+        """List the routes of the cloud, and create and delete routes as the nodes require."""
         self._synced()
         self._failures = 0
         outcome: Outcome = yield ListRoutes(self._cluster)
@@ -111,6 +112,7 @@ class NodeRouteReconciler:
         self._log.error(event, **facts)
 
     def _pass(self, routes: Sequence[Route]) -> Step[None]:
+        """Send the required changes of routes, and write the nodes' conditions. routes: all routes of the cloud."""
         unclear = yield from self._fetch_changed_nodes(routes)
         self._failures += len(unclear)
         nodes = {entry.key: self._nodes.object_of(entry) for entry in self._nodes.entries()}
@@ -193,6 +195,11 @@ class NodeRouteReconciler:
         return created
 
     def _write_conditions(self, plan: RoutePlan, nodes: dict[str, Object], created: set[tuple[str, str]]) -> Step[None]:
+        """Write the condition NetworkUnavailable of the nodes in the plan.
+
+        nodes: the nodes as they were when the plan was computed.
+        created: (node name, destination) of each route that was created.
+        """
         patches = []
         for name, kept in plan.kept.items():
             seen, node = nodes.get(name), self._nodes.get(name)

@@ -237,6 +237,7 @@ class ServiceLoadBalancerReconciler:
         known.ensured = desired_state(service)
 
     def _is_supported(self, service: Object) -> Step[bool]:
+        """Report whether the cloud supports load balancers, by a call for this Service. True if the call fails."""
         outcome = yield from perform(GetLoadBalancer(self._cluster, encode_object(service)))
         if isinstance(outcome, Invalid) and outcome.code == NOT_SUPPORTED:
             self._supported = False
@@ -247,6 +248,7 @@ class ServiceLoadBalancerReconciler:
         return True
 
     def _ensure(self, service: Object, known: _Balancer) -> Step[None]:
+        """Add the finalizer, create or update the load balancer in the cloud, and write its address to the Service."""
         key = key_of(service)
         yield from self._record(service, "Normal", "EnsuringLoadBalancer", "Ensuring load balancer")
         if not has_finalizer(service):

@@ -154,6 +154,7 @@ class EndpointsReconciler:
     def _write(
         self, key: Key, service: Object, subsets: list[Object], trigger_time: str, *, over_capacity: bool
     ) -> Step[None]:
+        """Create or update the Endpoints of a Service if their labels, subsets or over-capacity annotation differ."""
         self._endpoints.require(key)
         current = self._endpoints.get(key)
         labels = {**labels_of(service), MANAGED_BY: MANAGER}
@@ -181,6 +182,7 @@ class EndpointsReconciler:
         yield from self._send(key, wanted, is_new=current is None)
 
     def _send(self, key: Key, wanted: Object, *, is_new: bool) -> Step[None]:
+        """Send a creation or update of Endpoints. Raises CommandError if it failed, usually after an event."""
         command = create(ENDPOINTS, wanted) if is_new else update(ENDPOINTS, wanted)
         outcome = yield command
         if isinstance(outcome, Done):

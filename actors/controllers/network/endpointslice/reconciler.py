@@ -280,6 +280,7 @@ class EndpointSliceReconciler:
         )
 
     def _add_hints(self, key: Key, service: Object, plan: SlicePlan, address_type: str) -> list[Notice]:
+        """Set or remove the hints of the planned endpoints, as the Service requires. Returns the events to record."""
         distribution = service["spec"].get("trafficDistribution") or ""
         if is_auto(annotations_of(service)):
             self._metrics.distribute(key, "")
@@ -294,6 +295,7 @@ class EndpointSliceReconciler:
         return notices
 
     def _write(self, key: Key, service: Object, plan: SlicePlan, trigger_time: str) -> Step[None]:
+        """Write the planned EndpointSlices of a Service, and set the time before which it must not be synced again."""
         create, update, removed = recycled(plan, owner_uid=uid_of(service))
         if is_deleting(service):
             create = []  # the garbage collector will delete the slices of the Service

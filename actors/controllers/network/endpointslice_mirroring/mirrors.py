@@ -112,6 +112,11 @@ def plan_mirrors(endpoints: Object, desired: Desired, present: Iterable[Object])
 def _plan_kind(
     plan: MirrorPlan, endpoints: Object, kind: Kind, wanted: Mapping[Identity, Endpoint], slices: Sequence[Object]
 ) -> None:
+    """Plan the EndpointSlice of one address type and set of ports, and delete surplus slices.
+
+    wanted: endpoints of the slice.
+    slices: existing slices of this kind, of which the first is kept.
+    """
     plan.endpoints += len(wanted)
     if not wanted:
         plan.delete += slices

@@ -93,6 +93,7 @@ class MirroringReconciler:
         return None
 
     def _sync(self, key: Key) -> Step[None]:
+        """Plan and write the EndpointSlices that mirror Endpoints, with events about addresses that are left out."""
         self._services.require(key)
         service, endpoints = self._services.entry(key), self._endpoints.get(key)
         slices = self._slices.indexed(SERVICE, managed_value(key, MANAGER))

@@ -90,6 +90,10 @@ class SliceWrites:
         return True
 
     def _create(self, key: Key, owner: Object, owners: Resource, slices: Sequence[Object]) -> Step[bool]:
+        """Create EndpointSlices concurrently, first under the names of creations with unknown outcome.
+
+        Returns False if the namespace is terminating. Raises CommandError for the first failure.
+        """
         namespace = namespace_of(owner)
 
         def taken(name: Key) -> bool:

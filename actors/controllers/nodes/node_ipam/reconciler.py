@@ -123,6 +123,11 @@ class NodeIpamReconciler:
             self._log.info("released node CIDRs", node=node, cidrs=[str(network) for network in networks])
 
     def _allocate(self, node: Object) -> Step[Cidrs]:
+        """Return the CIDRs for a node: those chosen before a failed patch, or newly allocated ones.
+
+        Raises ClusterCidrExhaustedError, after an event, if a cluster CIDR has no free block. Raises UnreadableError if
+        the CIDRs of another node are unknown.
+        """
         known = self._node_cidrs.of(name_of(node))
         if known is not None:
             return known
@@ -151,6 +156,7 @@ class NodeIpamReconciler:
                 self._release(name)
 
     def _assign(self, node: Object, cidrs: Cidrs) -> Step[None]:
+        """Patch the CIDRs into the node's spec. Raises CommandError, after an event, if three attempts have failed."""
         name, texts = name_of(node), [str(network) for network in cidrs]
         command = patch(NODES, name, {"spec": {"podCIDR": texts[0], "podCIDRs": texts}})
         for _ in range(PATCH_TRIES):

@@ -73,6 +73,7 @@ class NodeMonitor:
         return self._zones.spared
 
     def run(self) -> Step[None]:
+        """Run one pass over all nodes. The module docstring explains the order of its steps."""
         began = self._clock.monotonic()
         entries = self._nodes.entries()
         yield from self._record_nodes(entries)
@@ -97,6 +98,7 @@ class NodeMonitor:
         self._metrics.all_nodes.observe(self._clock.monotonic() - began)
 
     def _record_nodes(self, entries: Sequence[Entry]) -> Iterator[Record]:
+        """Record new and deleted nodes, with events. Records of deleted nodes are removed."""
         present = {entry.key: entry.uid for entry in entries}
         for name, uid in present.items():
             if name not in self._known:

@@ -72,7 +72,10 @@ BOUND_OR_DELETING = Interest(types=(EventType.ADDED, EventType.MODIFIED), change
 
 
 class NodeLifecycleReconciler:
-    """Reconciler of nodes, pods and zones, which also runs the periodic pass over all nodes."""
+    """Reconciler that taints failed nodes, marks their pods not ready, and limits evictions in each zone.
+
+    Keys: name of a node, "namespace/name" of a pod, name of a zone. It also runs the periodic pass over all nodes.
+    """
 
     def __init__(
         self,
@@ -120,6 +123,7 @@ class NodeLifecycleReconciler:
     # One node.
 
     def reconcile_node(self, name: str) -> Reconciliation:
+        """Update the taints and labels of a node, and mark its pods not ready or evict them."""
         entry = self._nodes.entry(name)
         if entry is None:
             self._queues.forget((name,))
@@ -170,6 +174,10 @@ class NodeLifecycleReconciler:
             self._metrics.evictions(zone).inc()
 
     def _evict_directly(self, name: str, facts: NodeFacts) -> Step[RequeueAfter | None]:
+        """Delete the pods of a node without taints, if the node has been released for eviction.
+
+        Returns RequeueAfter while pods of an evicted node are terminating.
+        """
         if facts.ready == "True":
             self._direct.cancel(name)
             self._queues.forget((name,))
@@ -189,6 +197,7 @@ class NodeLifecycleReconciler:
     # One pod.
 
     def reconcile_pod(self, key: Key) -> Reconciliation:
+        """Mark a pod on a failed node not ready, or delete by force a pod that an old kubelet will not delete."""
         entry = self._pods.entry(key)
         node = None if entry is None else self._nodes.entry(entry.facts.node)
         if entry is None or node is None:

@@ -115,6 +115,7 @@ class ZoneEvictionQueue(Actor):
         return None
 
     def _set_rate(self, wanted: SetEvictionRate, now: float) -> None:
+        """Replace the token bucket by one with another rate or burst. It is full if the old bucket had a token."""
         qps = max(0.0, wanted.qps)
         old = self._bucket
         if old is not None and old.qps == qps and self._burst == wanted.burst:
@@ -130,6 +131,7 @@ class ZoneEvictionQueue(Actor):
         self.log.info("set eviction rate of zone", v=2, zone=self._zone, qps=qps, waiting=len(self._waiting))
 
     def _release_nodes(self, now: float) -> None:
+        """Release waiting nodes while the token bucket has tokens, and schedule a wake-up for the next token."""
         if self._bucket is None or self._paused:
             return
         while self._waiting and self._bucket.try_take(now):

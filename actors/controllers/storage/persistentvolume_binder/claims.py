@@ -47,6 +47,8 @@ PROVISIONINGS = "provisionings"  # queue of claims whose volumes this controller
 
 
 class Claims:
+    """Sync of PersistentVolumeClaims: binds a claim to a volume, or requests a new volume for it."""
+
     def __init__(self, *, tables: Tables, writes: Writes, metrics: BinderMetrics, provisions: bool) -> None:
         """Create the part of the binder that handles claims. provisions: value of --enable-dynamic-provisioning."""
         self._claims, self._volumes = tables[PERSISTENT_VOLUME_CLAIMS], tables[PERSISTENT_VOLUMES]
@@ -55,6 +57,7 @@ class Claims:
 
     @step
     def sync(self, claim: Object) -> Step[None]:
+        """Bind or provision a claim, or check the binding of a bound claim. Source: syncClaim."""
         refreshed = migrated_claim(claim)
         if refreshed is not None:
             claim = yield from must_object(update(PERSISTENT_VOLUME_CLAIMS, refreshed))
@@ -126,6 +129,10 @@ class Claims:
     # Claims with a volume name.
 
     def _sync_with_volume_name(self, claim: Object) -> Step[None]:
+        """Bind a claim to the volume in its spec.volumeName, or let it wait until this is possible.
+
+        Raises MisboundError if the volume belongs to another claim, although this controller chose it.
+        """
         volume = self._volumes.get(volume_name_of(claim))
         if volume is None:
             yield from self._writes.set_claim_phase(claim, "Pending")
@@ -149,6 +156,10 @@ class Claims:
         yield from self._writes.set_claim_phase(claim, "Pending")
 
     def _sync_bound(self, claim: Object) -> Step[None]:
+        """Mark a bound claim as Lost if its volume is missing or belongs to another claim; otherwise finish binding it.
+
+        Source: syncBoundClaim.
+        """
         name = volume_name_of(claim)
         if not name:
             text = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"
@@ -169,6 +180,7 @@ class Claims:
     # Provisioning.
 
     def _provision(self, claim: Object) -> Step[None]:
+        """Enqueue a claim for an in-tree plugin, or annotate it for an external provisioner. Source: provisionClaim."""
         if not self._provisions:
             return
         class_ = self._classes.get(class_of(claim))

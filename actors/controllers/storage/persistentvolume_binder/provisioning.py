@@ -114,6 +114,10 @@ class Provisioning:
             raise
 
     def _provision(self, claim: Object, class_: Object) -> Step[RequeueAfter | None]:
+        """Create the directory and the PersistentVolume of a claim.
+
+        Returns RequeueAfter if the PersistentVolume could not be created and the creation will be repeated.
+        """
         if (claim.get("spec") or {}).get("dataSource") is not None:
             text = f'plugin "{HOST_PATH}" is not a CSI plugin. Only CSI plugin can provision a claim with a datasource'
             yield from self._fail_claim(claim, text)
@@ -138,6 +142,10 @@ class Provisioning:
         return None
 
     def _make(self, claim: Object, class_: Object, path: str) -> Step[None]:
+        """Create the directory for a claim.
+
+        Raises ProvisioningError, after an event, if the claim cannot be provisioned or the directory cannot be created.
+        """
         if options := class_.get("mountOptions"):
             listed = f"[{' '.join(options)}]"
             text = f'Mount options are not supported by the provisioner but StorageClass "{name_of(class_)}"'
@@ -159,6 +167,7 @@ class Provisioning:
             yield from self._fail_claim(claim, text)
 
     def _clean_up(self, claim: Object, path: str, why: str) -> Step[None]:
+        """Delete the directory of a claim whose PersistentVolume could not be created. why: error message."""
         key = f"{metadata(claim).get('namespace')}/{name_of(claim)}"
         text = f"Error creating provisioned PV object for claim {key}: {why}. Deleting the volume."
         yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Warning", "ProvisioningFailed", text)
@@ -212,6 +221,7 @@ class Provisioning:
         return None
 
     def _delete_storage(self, volume: Object) -> Step[None]:
+        """Delete the directory of a volume. If that fails, set the volume to Failed and raise an exception."""
         path = (volume["spec"].get("hostPath") or {}).get("path")
         if path is None:
             failed = (
@@ -230,6 +240,7 @@ class DeletionError(Exception):
 
 
 def provisioned_volume(claim: Mapping[str, Any], class_: Mapping[str, Any], *, name: str, path: str) -> Object:
+    """Return the PersistentVolume for a directory that has been created for a claim."""
     policy = class_.get("reclaimPolicy") or "Delete"
     annotations = {BOUND_BY_CONTROLLER: YES, PROVISIONED_BY: HOST_PATH, CREATED_BY: CREATOR}
     meta: Object = {"name": name, "annotations": annotations}

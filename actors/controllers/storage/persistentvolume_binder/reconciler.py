@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 
 class PersistentVolumeBinder:
+    """Reconciler of claims, volumes and operations on storage. Each of them has its own work queue."""
+
     def __init__(
         self,
         *,

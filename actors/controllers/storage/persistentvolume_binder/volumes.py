@@ -35,6 +35,8 @@ RELEASED = ("Released", "Failed")  # phases of volumes whose claim is known to b
 
 
 class Volumes:
+    """Sync of PersistentVolumes: maintains their phase, and enqueues released volumes for reclamation."""
+
     def __init__(self, *, tables: Tables, writes: Writes, metrics: BinderMetrics) -> None:
         self._claims, self._classes = tables[PERSISTENT_VOLUME_CLAIMS], tables[STORAGE_CLASSES]
         self._writes, self._metrics = writes, metrics
@@ -101,6 +103,10 @@ class Volumes:
         yield record(PERSISTENT_VOLUME_CLAIMS, claim, "Warning", "VolumeMismatch", of_claim)
 
     def _release(self, volume: Object) -> Step[None]:
+        """Set a volume to Released, and reclaim it by its policy: enqueue its recycling or deletion, or retain it.
+
+        Source: reclaimVolume.
+        """
         if phase_of(volume) not in RELEASED:
             volume = yield from self._writes.set_phase(volume, "Released")
         if annotations_of(volume).get(MIGRATED_TO):

@@ -38,6 +38,8 @@ def read_live(resource: Resource, key: Key) -> Step[Object | None]:
 
 
 class Writes:
+    """Writer of the bindings and phases of claims and volumes."""
+
     def __init__(self, *, log: FilteringBoundLogger) -> None:
         self._log = log
 
