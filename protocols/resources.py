@@ -153,6 +153,9 @@ HORIZONTAL_POD_AUTOSCALERS = Resource(
     group="autoscaling", version="v2", plural="horizontalpodautoscalers", kind="HorizontalPodAutoscaler"
 )
 LEASES = Resource(group="coordination.k8s.io", version="v1", plural="leases", kind="Lease")
+LEASE_CANDIDATES = Resource(
+    group="coordination.k8s.io", version="v1beta1", plural="leasecandidates", kind="LeaseCandidate"
+)
 ENDPOINT_SLICES = Resource(group="discovery.k8s.io", version="v1", plural="endpointslices", kind="EndpointSlice")
 CLUSTER_ROLES = Resource(
     group="rbac.authorization.k8s.io", version="v1", plural="clusterroles", kind="ClusterRole", namespaced=False

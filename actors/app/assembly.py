@@ -22,7 +22,7 @@ from kcm.actors.engine.controller import (
 )
 from kcm.actors.engine.discovery import Discovery
 from kcm.actors.engine.dispatcher import Dispatcher, DispatchLimits, saturation
-from kcm.actors.engine.elector import Election, Elector, Ownership
+from kcm.actors.engine.elector import Candidacy, Election, Elector, LeaseCandidate, Ownership, candidate_selection
 from kcm.actors.engine.event_recorder import EventRecorder
 from kcm.actors.engine.informer import Informer, InformerLimits, Outage
 from kcm.actors.engine.manager import ControllerManager
@@ -33,6 +33,7 @@ from kcm.actors.reconciliation.actor_names import (
     DISCOVERY,
     DISPATCHER,
     ELECTOR,
+    LEASE_CANDIDATE,
     MANAGER,
     MIGRATION_ELECTOR,
     RECORDER,
@@ -46,6 +47,7 @@ from kcm.actors.reconciliation.specs import AnyQueue, ControllerContext, Control
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.objects import Key
+from kcm.protocols.resources import LEASE_CANDIDATES
 from kcm.runtime.calls.listeners import SourceRunner
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.client.api import Transport
@@ -93,6 +95,8 @@ class Assembly:
     tables: dict[str, Table] = field(default_factory=dict)
     # What each controller sees of the tables, by the controller's name and Resource.id.
     seen: dict[str, Mapping[str, AnyTable]] = field(default_factory=dict)
+    # Tables that the infrastructure reads, and no controller.
+    own_tables: list[Table] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
     outage: Outage = field(default_factory=Outage)
     seed: int | None = None  # makes every random choice of the actors repeatable
@@ -133,6 +137,8 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
     if assembly.election is not None:
         infrastructure.append(_elector(assembly, assembly.election, seed=seeds.getrandbits(32)))
         migration = _migration_plan(assembly, assembly.election, specs)
+        if assembly.election.candidacy is not None:
+            infrastructure.extend(_candidate(assembly, assembly.election, assembly.election.candidacy))
     generic = assembly.options.generic
     return ManagerPlan(
         infrastructure=tuple(infrastructure),
@@ -295,6 +301,20 @@ def _hung_calls(calls: Calls) -> float:
 
 def _recorder(*, seed: int) -> ActorSpec:
     return ActorSpec(name=RECORDER, build=lambda context: EventRecorder(context, seed=seed), never_blocks=True)
+
+
+def _candidate(assembly: Assembly, election: Election, candidacy: Candidacy) -> Iterable[ActorSpec]:
+    """Return the candidate of coordinated leader election, and the informer of its LeaseCandidate."""
+    table = assembly.make_table(LEASE_CANDIDATES, selection=candidate_selection(election))
+    assembly.own_tables.append(table)
+
+    def build(context: Context) -> LeaseCandidate:
+        return LeaseCandidate(context, election=election, candidacy=candidacy, table=table)
+
+    return [
+        _informer(assembly, table, seed=random.Random(assembly.seed).getrandbits(32)),
+        ActorSpec(name=LEASE_CANDIDATE, build=build, never_blocks=True),
+    ]
 
 
 def _migration_plan(assembly: Assembly, election: Election, specs: Iterable[ControllerSpec]) -> MigrationPlan | None:

@@ -217,6 +217,21 @@ def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:
     return check
 
 
+def informer_sync_check(tables: Sequence[Table]) -> Check:
+    """Return a check for tables of the infrastructure that have not been filled yet.
+
+    Its result is a HealthNotice, because a restart does not help if the server does not serve the resource.
+
+    Source: kubernetes v1.36 apiserver/pkg/server/healthz/healthz.go, NewInformerSyncHealthz.
+    """
+
+    def check() -> str | None:
+        missing = [str(table.resource) for table in tables if not table.synced]
+        return HealthNotice(f"{len(missing)} informers not started yet: {' '.join(missing)}") if missing else None
+
+    return check
+
+
 def calls_check(calls: Calls, *, clock: Clock) -> Check:
     """Return a check for hung outside calls, including those of a cloud provider.
 

@@ -10,6 +10,7 @@ from kcm.actors.app.health import (
     calls_check,
     controller_check,
     discovery_check,
+    informer_sync_check,
     infrastructure_check,
     leader_check,
     sources_check,
@@ -33,6 +34,8 @@ def system_checks(
     }
     if assembly.election is not None:
         checks["leaderElection"] = leader_check(vitals=vitals, election=assembly.election, clock=clock)
+    if assembly.own_tables:
+        checks["informer-sync"] = informer_sync_check(assembly.own_tables)
     checks["calls"] = calls_check(calls, clock=clock)
     if assembly.listeners:
         checks["sources"] = sources_check(assembly.listeners)

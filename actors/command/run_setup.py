@@ -21,9 +21,9 @@ from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.identity.options import ServiceAccountOptions
 from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from kcm.actors.controllers.storage import persistentvolume_binder
-from kcm.actors.engine.elector import Election, Migration
+from kcm.actors.engine.elector import Candidacy, Election, Migration
 from kcm.actors.options import Options
-from kcm.actors.options.validation import allow_list_fault
+from kcm.actors.options.validation import allow_list_fault, emulation_version
 from kcm.actors.reconciliation.specs import ControllerSpec, runs
 from kcm.protocols.admission_plugins import without_controllers
 from kcm.protocols.late_methods import dataclass
@@ -38,7 +38,7 @@ from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.files import DirectoryInUseError, UnsafeDirectoryError, refuse_foreign
 from kcm.runtime.process.predecessors import succeed
 from kcm.runtime.process.termination import Ending
-from kcm.runtime.process.version import Version, this_version
+from kcm.runtime.process.version import KUBERNETES, Version, this_version
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.system.journal import JournalWriter, RecordedRun, check_place
 
@@ -341,6 +341,13 @@ def _journal(
     return journal
 
 
+def candidacy_of(options: Options) -> Candidacy | None:
+    """Return the versions for coordinated leader election; None if its feature gate is disabled."""
+    if not options.feature_gates["CoordinatedLeaderElection"]:
+        return None
+    return Candidacy(binary_version=KUBERNETES, emulation_version=emulation_version(options.generic.emulated_version))
+
+
 def leader_migration(launch: Launch) -> Migration | None:
     """Return the configuration of leader migration, or None. Raises StartError if its file is invalid."""
     try:
@@ -365,6 +372,7 @@ def _election(launch: Launch, migration: Migration | None) -> Election | None:
             name=chosen.resource_name,
             component=CONTROLLER_MANAGER,
             migration=migration,
+            candidacy=candidacy_of(launch.options),
             stand_by=chosen.on_loss == "standby",
         )
     except ValueError as err:

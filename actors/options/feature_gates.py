@@ -40,6 +40,7 @@ WORKING = frozenset(
         "ClusterTrustBundle",
         "ComponentFlagz",
         "ComponentStatusz",
+        "CoordinatedLeaderElection",
         "DeploymentReplicaSetTerminatingReplicas",
         "HPAConfigurableTolerance",
         "HPAScaleToZero",

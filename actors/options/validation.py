@@ -229,6 +229,12 @@ def version_faults(emulated: Iterable[str], min_compatible: Iterable[str]) -> li
     return faults
 
 
+def emulation_version(emulated: Iterable[str]) -> str:
+    """Return the version that --emulated-version selects, as "1.36.0". The values are valid."""
+    chosen = _of_kube(emulated) or BINARY
+    return f"{chosen}.0"
+
+
 def _of_kube(values: Iterable[str]) -> MinorVersion | None:
     """Return the version of the component kube, or None if the component is missing. Raises ValueError."""
     found: dict[str, tuple[MinorVersion, str]] = {}

@@ -8,6 +8,7 @@ RECORDER = "event-recorder"
 ELECTOR = "elector"
 MIGRATION_ELECTOR = "migration-elector"  # for the second Lease of leader migration
 ELECTORS = frozenset({ELECTOR, MIGRATION_ELECTOR})
+LEASE_CANDIDATE = "lease-candidate"
 DISCOVERY = "discovery"
 INFORMERS = "shared-informers"  # the client of all informers
 _INFORMER = "informer:"

@@ -17,7 +17,7 @@ from typing import Any
 
 from kcm.actors.engine.dispatcher.requests import client_of, outcome_of, request_for
 from kcm.actors.engine.server_warnings import ServerWarnings
-from kcm.actors.reconciliation.actor_names import ELECTOR, ELECTORS, controller_of
+from kcm.actors.reconciliation.actor_names import ELECTOR, ELECTORS, LEASE_CANDIDATE, controller_of
 from kcm.actors.reconciliation.outside import Functions
 from kcm.protocols.codec import encode_fields
 from kcm.protocols.late_methods import dataclass
@@ -53,6 +53,7 @@ from kcm.runtime.scheduling.permits import ALWAYS, Permit, Tenure, Terms
 from kcm.runtime.system.actor import Actor, Context, System
 from kcm.runtime.system.ledger import Ledger, Passage, Statement
 
+WITHOUT_LEASE = ELECTORS | {LEASE_CANDIDATE}  # senders whose writes are required to get a lease
 CALLS = frozenset({Call, *CLOUD_CALLS})
 READS = (Get, List, Fetch)
 MOST_REPORTED = 20  # writes named in one log line
@@ -209,13 +210,13 @@ class Dispatcher(Actor):
             return f"{job.sender} has been replaced"
         if not self.context.system.is_alive(job.sender):
             return f"{job.sender} is gone"
-        if not self._limits.needs_lease or job.sender in ELECTORS:  # the elector needs its writes to get the lease
+        if not self._limits.needs_lease or job.sender in WITHOUT_LEASE:
             return None
         return "the lease is not held" if now >= self._tenure_of(job.sender).until else None
 
     def _permit(self, job: _Job, now: float) -> Permit:
         limits = self._limits
-        if job.sender in ELECTORS:
+        if job.sender in WITHOUT_LEASE:
             return Permit(now + min(limits.timeout, limits.lease_timeout))
         if not limits.needs_lease:
             return Permit(now + limits.timeout)
@@ -303,7 +304,7 @@ class Dispatcher(Actor):
 
     def _is_under(self, elector: str, sender: str) -> bool:
         """Report whether the writes of this sender require the lease of this elector."""
-        return sender not in ELECTORS and self._elector_of(sender) == elector
+        return sender not in WITHOUT_LEASE and self._elector_of(sender) == elector
 
     def _refuse_all(self, why: str, elector: str) -> None:
         for queue in self._queues.values():

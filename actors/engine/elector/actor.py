@@ -12,6 +12,7 @@ Differs:
 - After a suspension of the machine the deadline has passed before a renewal was possible. The lease is then lost only
   if it cannot be renewed at once; nothing is written before that.
 - A leader that finds another holder in the Lease has lost it at once, not at the renew deadline.
+- So has a leader whose term the API server ends (coordinated leader election); the Lease then expires, as upstream.
 - A standby reads the Lease at least every second and when it expires, not every 2 to 4.4 s, so that it takes over soon
   after the leader released it or was killed.
 """
@@ -139,7 +140,10 @@ class Elector(Actor):
 
     def _try(self) -> None:
         self._began = self.clock.monotonic()
-        self._attempt = self._lease.acquire_or_renew(leading=self._leading)
+        if self._election.candidacy is None:
+            self._attempt = self._lease.acquire_or_renew(leading=self._leading)
+        else:
+            self._attempt = self._lease.renew_coordinated()
         self._ask(next(self._attempt))
         self._ask_for_wake()
 
@@ -184,6 +188,8 @@ class Elector(Actor):
         self._publish_vitals()
         if not held and self._leading and self._lease.is_anothers:
             self._lose(f"the lease is held by {self._lease.holder}")
+        elif not held and self._leading and self._election.candidacy is not None and self._lease.preferred_holder:
+            self._lose(f"the API server ends the term in favour of {self._lease.preferred_holder}")
         elif self._releasing:
             self._give_back()
         else:

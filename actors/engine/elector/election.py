@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from kcm.actors.engine.elector.migration import Migration
 from kcm.protocols.arguments import check_number, check_text
 from kcm.protocols.late_methods import dataclass
@@ -9,6 +11,13 @@ from kcm.protocols.late_methods import dataclass
 JITTER = 1.2  # upstream's factor of the retry period, while acquiring
 STANDBY_PERIOD = 1.0  # maximum seconds between two attempts of a standby
 STANDBY_SPREAD = 0.5  # maximum random part by which this period is shortened
+
+
+class Candidacy(Struct, frozen=True, kw_only=True):
+    """Versions of a candidate of coordinated leader election, as "1.36.2"."""
+
+    binary_version: str
+    emulation_version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +42,7 @@ class Election:
     retry_period: float = 2.0
     ended: frozenset[str] = frozenset()  # identities of processes that are known to have ended; their lease is free
     migration: Migration | None = None  # controllers under a second Lease; None without leader migration
+    candidacy: Candidacy | None = None  # let the API server elect (coordinated leader election); None: compete
     stand_by: bool = False  # after a loss, stop the controllers and stand by again, instead of ending the system
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 CLIENT = "leader-election"
+NOT_ELECTED = "not found, and only the API server creates it (feature gate CoordinatedLeaderElection)"
 Try = Generator[Command, Outcome, bool]  # an attempt; returns whether we hold the lease now
 
 
@@ -90,6 +91,11 @@ class ObservedLease:
         holder = self.holder
         return holder not in ("", self._election.identity) and holder not in self._election.ended and self._is_fresh()
 
+    @property
+    def preferred_holder(self) -> str:
+        """Return the candidate in whose favour the API server ends the term of the holder; "" without one."""
+        return _spec(self._observed).get("preferredHolder") or ""
+
     def next_try(self, now: float, *, chance: float) -> float:
         """Return when a standby tries again: at the latest when the lease of another process expires.
 
@@ -134,11 +140,43 @@ class ObservedLease:
         outcome = yield self._update(self._observed)
         return self._took(outcome) or self._failed("Failed to update lease", outcome)
 
+    def renew_coordinated(self) -> Try:
+        """Try once to renew the lease if it names this process; the API server chooses its holder.
+
+        Source: kubernetes v1.36 client-go/tools/leaderelection/leaderelection.go, tryCoordinatedRenew.
+        """
+        self._verb = "get"
+        outcome = yield Get(LEASES.id, self.key)
+        if isinstance(outcome, NotFound):
+            if self._failure != self._failure_of(NOT_ELECTED):
+                self._log.info("Lease lock not found", **self._facts(outcome))
+            self.note_failure(NOT_ELECTED)
+            return False
+        if not isinstance(outcome, Done):
+            return self._failed("Error retrieving lease lock", outcome)
+        self._observe(decode_object(outcome.body))
+        assert self._observed is not None
+        self._failure = ""
+        if not self._is_fresh():
+            self._log.info("Lease has expired", v=2, lease=self.key)
+            return False
+        if not self._is_ours():
+            return False
+        if self.preferred_holder:
+            self._log.info("Lease is marked as 'end of term'", v=4, lease=self.key)
+            return False
+        self._slow.inc()
+        outcome = yield self._update(self._observed)
+        return self._took(outcome) or self._failed("Failed to update lock", outcome)
+
     def note_failure(self, why: str) -> None:
         """Record that the latest request failed without an outcome."""
         if not self._failure:
             self._failing_since = self._clock.monotonic()
-        self._failure = f"cannot {self._verb} {LEASES.name} {self.key}: {why}"
+        self._failure = self._failure_of(why)
+
+    def _failure_of(self, why: str) -> str:
+        return f"cannot {self._verb} {LEASES.name} {self.key}: {why}"
 
     def give_back(self) -> Try:
         """Release the lease, so that the next leader does not wait until it expires."""

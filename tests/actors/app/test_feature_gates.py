@@ -177,6 +177,7 @@ def test_every_implemented_gate_has_a_test() -> None:
         "CloudControllerManagerWatchBasedRoutesReconciliation": "tests/actors/controllers/cloud/node_route/",
         "ComponentFlagz": "tests/actors/command/test_serving.py",
         "ComponentStatusz": "tests/actors/command/test_serving.py",
+        "CoordinatedLeaderElection": "tests/actors/engine/elector/test_candidate.py",
         **dict.fromkeys(("HPAConfigurableTolerance", "HPAScaleToZero", "PodLevelResources"), AUTOSCALER),
         "MutableSchedulingDirectivesForSuspendedJobs": "tests/actors/controllers/workloads/job/test_ends.py",
         "PersistentVolumeClaimUnusedSinceTime": "tests/actors/controllers/storage/test_claim_protection.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.app.system import ControllerSystem
-from kcm.actors.engine.elector import Election, Elector
+from kcm.actors.engine.elector import Candidacy, Election, Elector
 from kcm.actors.engine.elector.lease import CLIENT, renewed
 from kcm.actors.engine.vitals import ElectorVitals
 from kcm.actors.reconciliation.actor_names import ELECTOR
@@ -227,7 +228,7 @@ def test_lease_expiry_is_measured_by_the_local_clock(cluster: SimulatedCluster) 
 class Alone:
     """Elector under test; the test plays the dispatcher, the manager and the server."""
 
-    def __init__(self, log: FilteringBoundLogger) -> None:
+    def __init__(self, log: FilteringBoundLogger, candidacy: Candidacy | None = None) -> None:
         self.world = World(log=log)
         self.system = self.world.system()
         self.kept: dict[str, list[Any]] = {name: [] for name in ("dispatcher", "controller-manager", "event-recorder")}
@@ -236,7 +237,7 @@ class Alone:
         self.vitals = Vitals()
         metrics = Metrics()
         arguments = {
-            "election": election("one"),
+            "election": replace(election("one"), candidacy=candidacy),
             "audience": ("dispatcher", "controller-manager"),
             "vitals": self.vitals,
             "status": metrics.gauge(LEADER_ELECTION_MASTER_STATUS, "lease"),
@@ -505,3 +506,78 @@ def test_leader_that_could_not_renew_leads_again_in_a_new_term(log: FilteringBou
     assert manager.actors.incarnation("controller:replicaset-controller") == before + 1
     cluster.merge(REPLICASETS, "default/web", {"spec": {"replicas": 4}})
     assert cluster.run_until(lambda: len(cluster.list(PODS, "default")) == 4, within=10.0)
+
+
+# Coordinated leader election: the API server writes the holder into the Lease.
+
+CANDIDACY = Candidacy(binary_version="1.36.2", emulation_version="1.36.0")
+
+
+def elected(holder: str, **more: Any) -> Done:
+    """Return the response to a GET of a Lease that the API server has written."""
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": 5, "strategy": "OldestEmulationVersion", **more}
+    return Done(encode_object({"metadata": {"namespace": "kube-system", "name": "lease"}, "spec": spec}))
+
+
+def test_candidate_waits_until_the_lease_names_it(log: FilteringBoundLogger, logs: LogCapture) -> None:
+    alone = Alone(log, CANDIDACY)
+    for _ in range(3):
+        alone.answer(NotFound("not there"))
+        alone.world.run_for(1.0)
+    assert {type(submit.commands[0]) for submit in alone.asked} == {Get}, "it neither creates nor updates the Lease"
+    assert [line["event"] for line in logs.entries].count("Lease lock not found") == 1
+    vitals = alone.vitals.of("elector", ElectorVitals)
+    assert vitals is not None
+    assert "only the API server creates it" in vitals.failure
+    alone.answer(elected("two"))
+    alone.world.run_for(1.0)
+    assert isinstance(alone.asked[-1].commands[0], Get)
+    alone.answer(elected("one"))
+    update = alone.asked[-1].commands[0]
+    assert isinstance(update, Update)
+    spec = decode_object(update.body)["spec"]
+    assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == ("one", 15)
+    assert spec["strategy"] == "OldestEmulationVersion"
+    assert alone.received("controller-manager", LeaseHeld) == []
+    alone.grant()
+    assert len(alone.received("controller-manager", LeaseHeld)) == 1
+
+
+def test_free_lease_is_left_to_the_api_server(log: FilteringBoundLogger) -> None:
+    alone = Alone(log, CANDIDACY)
+    alone.answer(elected(""))
+    alone.world.run_for(20.0)
+    assert {type(submit.commands[0]) for submit in alone.asked} == {Get}
+
+
+def test_term_ends_when_the_api_server_prefers_another_candidate(log: FilteringBoundLogger) -> None:
+    alone = Alone(log, CANDIDACY)
+    alone.answer(elected("one"))
+    alone.grant()
+    alone.world.run_for(2.0)
+    assert isinstance(alone.asked[-1].commands[0], Get), "each renewal reads the Lease first"
+    alone.answer(elected("one", preferredHolder="two"))
+    (lost, *_) = alone.received("controller-manager", LeaseLost)
+    assert lost.reason == "the API server ends the term in favour of two"
+    assert isinstance(alone.asked[-1].commands[0], Get), "the Lease is not renewed"
+
+
+def test_new_incarnation_does_not_renew_a_lease_at_the_end_of_its_term(log: FilteringBoundLogger) -> None:
+    alone = Alone(log, CANDIDACY)
+    alone.answer(elected("one", preferredHolder="two"))
+    assert [type(submit.commands[0]) for submit in alone.asked] == [Get]
+
+
+def test_expired_lease_is_not_renewed(log: FilteringBoundLogger) -> None:
+    alone = Alone(log, CANDIDACY)
+    alone.answer(elected("two"))
+    alone.world.run_for(1.0)
+    alone.answer(elected("one"))  # observed now for the first time
+    assert isinstance(alone.asked[-1].commands[0], Update)
+    alone.answer(Conflict("changed"))
+    for _ in range(8):
+        alone.world.run_for(1.0)
+        alone.answer(Forbidden("not now"))
+    alone.world.run_for(1.0)
+    alone.answer(elected("one"))
+    assert isinstance(alone.asked[-1].commands[0], Get)
