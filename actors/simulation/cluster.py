@@ -165,10 +165,10 @@ class SimulatedCluster:
             check_type("options", options, Options, "Options, as read_options() returns them")
         if self._collect_garbage and runs(garbage_collector.SPEC.name, specs, options or Options()):
             self._collect_garbage = False
-            self.server.leave_garbage()
+            self.server.stop_garbage_collection()
         if self._empty_namespaces and runs(namespace.SPEC.name, specs, options or Options()):
             self._empty_namespaces = False
-            self.server.leave_namespaces()
+            self.server.stop_namespace_cleanup()
         return self._processes.start("manager", specs, options=options, election=election, seed=self._seed, keep=keep)
 
     def hollow_nodes(

@@ -59,7 +59,7 @@ class World:
         self._lanes = Lanes()
         self._thread = threading.get_ident()  # id of the thread that runs handlers without a lane
         self._waiting: dict[Actor, Lane] = {}  # actors whose handler is in wait()
-        self.lets_wait = False  # whether handlers may call wait(); this costs two thread switches per message
+        self.handlers_may_wait = False  # whether handlers may call wait(); this costs two thread switches per message
         self._ready: list[Actor] = []  # actors with pending work, each once
         self._is_ready: set[Actor] = set()
 
@@ -108,7 +108,7 @@ class World:
     def add(self, actor: Actor, process: SimulatedProcess) -> None:
         self._actors[actor] = process
         self._unstarted.add(actor)
-        self.delivered(actor)
+        self.schedule(actor)
 
     def put(self, actor: Actor, frame: bytes | object) -> None:
         """Put an item into an actor's mailbox: an encoded message, or STOP to end the actor.
@@ -118,11 +118,11 @@ class World:
         if actor not in self._actors:
             raise pykka.ActorDeadError(f"{actor.name} is dead")
         actor.actor_inbox.put(frame)  # type: ignore[arg-type]
-        if actor not in self._is_ready and actor not in self._hung:  # as delivered(): one call less for each message
+        if actor not in self._is_ready and actor not in self._hung:  # as schedule(): one call less for each message
             self._is_ready.add(actor)
             self._ready.append(actor)
 
-    def delivered(self, actor: Actor) -> None:
+    def schedule(self, actor: Actor) -> None:
         """Schedule an actor, because its mailbox is not empty. Does nothing if it hangs."""
         if actor not in self._is_ready and actor not in self._hung:
             self._is_ready.add(actor)
@@ -164,11 +164,11 @@ class World:
         """Block the current handler for a number of virtual seconds, as a call that waits would; 0 means forever.
 
         The actor handles no other message meanwhile; all other actors continue. Raises RuntimeError outside of a
-        handler, and if the world has no lanes (see lets_wait).
+        handler, and if the world has no lanes (see handlers_may_wait).
         """
         actor, lane = self.current, self._lanes.current
         if actor is None or lane is None:
-            raise RuntimeError("only a handler may wait, and only if the world's lets_wait is True")
+            raise RuntimeError("only a handler may wait, and only if the world's handlers_may_wait is True")
         self._hung[actor] = self._time_after(seconds)
         self._waiting[actor] = lane
         if seconds > 0:
@@ -215,7 +215,7 @@ class World:
             return True
         self._run_actor(actor, process)
         if not actor.actor_inbox.empty() and actor in self._actors:
-            self.delivered(actor)
+            self.schedule(actor)
         return True
 
     def run_for(self, seconds: float) -> None:
@@ -239,7 +239,7 @@ class World:
         if actor is None:
             raise TimeoutError(f"there is no actor {name}")
         future = actor.actor_ref.ask(encode(message), block=False)
-        self.delivered(actor)
+        self.schedule(actor)
         if not self.run_until(lambda: _is_set(future), within=60.0):
             raise TimeoutError(f"{name} did not respond")
         answer = future.get(timeout=0)
@@ -283,7 +283,7 @@ class World:
             if self.trace is not None:
                 frame = item if isinstance(item, bytes) else item.message
                 self.trace.handled(self.clock.monotonic(), process.name, actor.name, frame)
-        if self.lets_wait or (self.injector is not None and self.injector.plans(FaultKind.RECONCILER_BLOCKED)):
+        if self.handlers_may_wait or (self.injector is not None and self.injector.plans(FaultKind.RECONCILER_BLOCKED)):
             self._lanes.run(lambda: self._handle(actor, item, threading.get_ident()))
         else:
             self._handle(actor, item, self._thread)
@@ -344,7 +344,7 @@ class World:
             return
         self._hung.pop(actor, None)
         if actor in self._actors:
-            self.delivered(actor)
+            self.schedule(actor)
 
     def _handle(self, actor: Actor, item: Any, thread: int) -> None:
         """Have an actor handle an item of its mailbox, or start it if the item is None.

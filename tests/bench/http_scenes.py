@@ -82,7 +82,7 @@ class _ConnectedServer:
             tokens=AcceptedTokens(accounts=tokens),
         )
         self._api.ensure_roles()
-        self._api.reached_at("127.0.0.1", 6443)
+        self._api.publish_address("127.0.0.1", 6443)
         for path, obj in (
             (ACCOUNTS, {"metadata": {"name": "bench"}}),
             ("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}}),

@@ -146,10 +146,10 @@ class CarriedUnderAPlan(ThreadsUnderAPlan):
 
 
 class Simulated(Side):
-    def __init__(self, log: FilteringBoundLogger, *, lets_wait: bool = False) -> None:
+    def __init__(self, log: FilteringBoundLogger, *, handlers_may_wait: bool = False) -> None:
         super().__init__()
         self.world = World(log=log, seed=1)
-        self.world.lets_wait = lets_wait
+        self.world.handlers_may_wait = handlers_may_wait
         self.system = self.world.system(supervisor="boss")
 
     def wait(self, done: Callable[[], bool]) -> bool:
@@ -168,7 +168,7 @@ SIDES: dict[str, Callable[[FilteringBoundLogger], Side]] = {
     "threads under a fault plan": ThreadsUnderAPlan,
     "carried under a fault plan": CarriedUnderAPlan,
     "simulated": Simulated,
-    "simulated, and handlers may wait": partial(Simulated, lets_wait=True),
+    "simulated, and handlers may wait": partial(Simulated, handlers_may_wait=True),
 }
 
 

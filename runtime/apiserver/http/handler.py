@@ -22,8 +22,8 @@ from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.http.api_request import ApiRequest
 from kcm.runtime.apiserver.http.audit import AuditLog
 from kcm.runtime.apiserver.http.metrics import RequestMetrics
+from kcm.runtime.apiserver.http.non_resource_endpoints import NonResourceEndpoints, json_response
 from kcm.runtime.apiserver.http.openapi_v2 import OPENAPI_V2, OpenApiV2
-from kcm.runtime.apiserver.http.pages import NonResourceEndpoints, json_response
 from kcm.runtime.apiserver.http.paths import HEALTH, SNAPSHOT, normalized
 from kcm.runtime.apiserver.http.priority import PriorityQueues, level_of
 from kcm.runtime.apiserver.http.resources import ResourceRequests

@@ -35,12 +35,12 @@ class Health:
         if only and only not in self._checks:
             return 404, "404 page not found\n"
         excluded = set() if only else {*exclude}
-        looked_at = {name: check for name, check in self._checks.items() if only in ("", name)}
-        wrong = {name: check() for name, check in looked_at.items() if name not in excluded}
-        healthy = not any(wrong.values())
+        selected = {name: check for name, check in self._checks.items() if only in ("", name)}
+        problems = {name: check() for name, check in selected.items() if name not in excluded}
+        healthy = not any(problems.values())
         if (only and healthy) or (healthy and not verbose):
             return 200, "ok"
-        lines = [_line(name, wrong.get(name)) for name in looked_at]
+        lines = [_line(name, problems.get(name)) for name in selected]
         if unknown := sorted(excluded - self._checks.keys()):
             named = ", ".join(quoted(name) for name in unknown)
             lines.append(f"warn: some health checks cannot be excluded: no matches for {named}")

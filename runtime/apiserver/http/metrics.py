@@ -14,23 +14,23 @@ from kcm.runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metr
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-_OF_A_REQUEST = ("verb", "group", "version", "resource", "subresource", "scope", "component")
+_REQUEST_LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "component")
 _BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0, 20.0)
 REQUESTS = Family(
     name="apiserver_request_total",
     kind="counter",
     help="Requests, by resource, verb and status of the response.",
-    labels=("verb", "dry_run", *_OF_A_REQUEST[1:], "code"),
+    labels=("verb", "dry_run", *_REQUEST_LABELS[1:], "code"),
 )
 DURATION = Family(
     name="apiserver_request_duration_seconds",
     kind="histogram",
     help="How long requests took, without watches.",
-    labels=("verb", "dry_run", *_OF_A_REQUEST[1:]),
+    labels=("verb", "dry_run", *_REQUEST_LABELS[1:]),
     buckets=(*_BUCKETS, 30.0, 45.0, 60.0),
 )
 LONG_RUNNING = Family(
-    name="apiserver_longrunning_requests", kind="gauge", help="Watches that are open.", labels=_OF_A_REQUEST
+    name="apiserver_longrunning_requests", kind="gauge", help="Watches that are open.", labels=_REQUEST_LABELS
 )
 OBJECTS = Family(
     name="apiserver_resource_objects",
@@ -52,19 +52,19 @@ class RequestMetrics:
 
     def __init__(self) -> None:
         self._metrics = Metrics()
-        self._of: dict[tuple[str | bool | int, ...], tuple[Counter, Histogram]] = {}
+        self._series_of: dict[tuple[str | bool | int, ...], tuple[Counter, Histogram]] = {}
 
     def responded(self, info: RequestInfo, *, dry_run: bool, code: int, seconds: float) -> None:
-        place = (*info[:5], bool(info.namespace), bool(info.name), dry_run, code)
-        found = self._of.get(place)
+        labels_key = (*info[:5], bool(info.namespace), bool(info.name), dry_run, code)
+        found = self._series_of.get(labels_key)
         if found is None:
-            if len(self._of) >= MOST_SERIES:  # custom resources are created and deleted without limit
+            if len(self._series_of) >= MOST_SERIES:  # custom resources are created and deleted without limit
                 info = RequestInfo(info.verb, is_resource_request=False)
-                place = (*info[:5], False, False, dry_run, code)
+                labels_key = (*info[:5], False, False, dry_run, code)
             verb, *labels = _labels(info)
             values = (verb, "All" if dry_run else "", *labels)
             counter = self._metrics.counter(REQUESTS, *values, str(code))
-            found = self._of[place] = (counter, self._metrics.histogram(DURATION, *values))
+            found = self._series_of[labels_key] = (counter, self._metrics.histogram(DURATION, *values))
         found[0].inc()
         found[1].observe(seconds)
 
@@ -97,7 +97,7 @@ def _labels_of(verb: str, group: str, version: str, resource: str, subresource: 
 
 
 def _labels(info: RequestInfo) -> tuple[str, ...]:
-    """Return the label values of a request, in the order of _OF_A_REQUEST."""
+    """Return the label values of a request, in the order of _REQUEST_LABELS."""
     if not info.is_resource_request:
         return _labels_of(
             info.verb,

@@ -20,7 +20,7 @@ from kcm.runtime.client.api import Response
 OPENAPI_V2 = "/openapi/v2"
 PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 # Media types in Accept headers; the last contains an invalid character, as upstream's.
-ASKED = (JSON, PROTOBUF, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+MEDIA_TYPES = (JSON, PROTOBUF, "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
 
 
 class OpenApiV2:
@@ -33,8 +33,8 @@ class OpenApiV2:
         failed: responds to a request with an error
         """
         self._openapi, self._release, self._failed = openapi, release, failed
-        self._made: tuple[str, Document] | None = None
-        self._making: dict[str, asyncio.Future[Document]] = {}
+        self._newest: tuple[str, Document] | None = None
+        self._pending: dict[str, asyncio.Future[Document]] = {}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="openapi")
 
     def respond(self, request: ApiRequest) -> None:
@@ -43,23 +43,23 @@ class OpenApiV2:
             request.respond(Response(status=406, content_type="text/plain; charset=utf-8"))
             return
         version, make = self._openapi.everything()
-        if self._made is not None and self._made[0] == version:
-            self._send(request, type_, self._made[1])
+        if self._newest is not None and self._newest[0] == version:
+            self._send(request, type_, self._newest[1])
             return
-        making = self._making.get(version)
-        if making is None:
+        document_future = self._pending.get(version)
+        if document_future is None:
             loop = asyncio.get_running_loop()
-            making = self._making[version] = loop.run_in_executor(self._thread, make, self._release)
-        making.add_done_callback(lambda made: self._finish(request, type_, version, made))
+            document_future = self._pending[version] = loop.run_in_executor(self._thread, make, self._release)
+        document_future.add_done_callback(lambda made: self._finish(request, type_, version, made))
 
     def _finish(self, request: ApiRequest, type_: str, version: str, made: asyncio.Future[Document]) -> None:
-        self._making.pop(version, None)
+        self._pending.pop(version, None)
         try:
             document = made.result()
         except Exception as error:
             self._failed(request, error)
             return
-        self._made = version, document
+        self._newest = version, document
         self._send(request, type_, document)
 
     def _send(self, request: ApiRequest, type_: str, document: Document) -> None:
@@ -73,12 +73,12 @@ class OpenApiV2:
 
 
 def _accepted(accept: str) -> str:
-    """Return the media type of the response, "" if the client accepts none of ASKED.
+    """Return the media type of the response, "" if the client accepts none of MEDIA_TYPES.
 
     accept: the Accept header
     """
     for type_, subtype in ranges(accept or "*/*"):
-        for asked in ASKED:
-            if type_ in ("application", "*") and subtype in (asked.partition("/")[2], "*"):
-                return JSON if asked == JSON else PROTOBUF
+        for media_type in MEDIA_TYPES:
+            if type_ in ("application", "*") and subtype in (media_type.partition("/")[2], "*"):
+                return JSON if media_type == JSON else PROTOBUF
     return ""

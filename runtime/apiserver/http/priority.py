@@ -20,7 +20,7 @@ from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import ACCOUNTS, MASTERS, NODES, User
 
 SLICE = 0.005  # seconds
-TURNS_OF_ALL = 8  # every eighth request is taken from the queue OTHERS, which would starve otherwise
+OTHERS_EVERY = 8  # every eighth request is taken from the queue OTHERS, which would starve otherwise
 
 _NODE_STATUS, _LEASES = ("", "v1", "nodes", "status"), ("coordination.k8s.io", "v1", "leases", "")
 _CONTROL_PLANE = frozenset(f"system:{name}" for name in ("kube-controller-manager", "kube-scheduler", "hollow-nodes"))
@@ -74,9 +74,9 @@ class PriorityQueues(Generic[R]):
         self._handle, self._now, self._soon = handle, now, soon
         self._control_plane: deque[R] = deque()
         self._others: deque[R] = deque()
-        self._left = SLICE  # remaining seconds of this iteration
+        self._time_left = SLICE  # remaining seconds of this iteration
         self._is_due = False
-        self._turns = 0
+        self._taken = 0
 
     def __len__(self) -> int:
         """Return the number of queued requests."""
@@ -86,29 +86,33 @@ class PriorityQueues(Generic[R]):
         """Execute a request at once if its level and the remaining time allow it; otherwise add it to a queue."""
         if level is PriorityLevel.AT_ONCE:
             self._handle(request)
-        elif self._left > 0 and not self._control_plane and (level is PriorityLevel.CONTROL_PLANE or not self._others):
+        elif (
+            self._time_left > 0
+            and not self._control_plane
+            and (level is PriorityLevel.CONTROL_PLANE or not self._others)
+        ):
             self._run(request)
         else:
             (self._control_plane if level is PriorityLevel.CONTROL_PLANE else self._others).append(request)
-        if not self._is_due and (self._left < SLICE or len(self)):
+        if not self._is_due and (self._time_left < SLICE or len(self)):
             self._is_due = True
-            self._soon(self._turn)
+            self._soon(self._run_iteration)
 
     def _run(self, request: R) -> None:
         began = self._now()
         self._handle(request)
-        self._left -= self._now() - began
+        self._time_left -= self._now() - began
 
-    def _turn(self) -> None:
-        self._is_due, self._left = False, SLICE
-        while self._left > 0 and (waiting := self._next()):
+    def _run_iteration(self) -> None:
+        self._is_due, self._time_left = False, SLICE
+        while self._time_left > 0 and (waiting := self._next()):
             self._run(waiting.popleft())
         if len(self):
             self._is_due = True
-            self._soon(self._turn)
+            self._soon(self._run_iteration)
 
     def _next(self) -> deque[R]:
-        self._turns += 1
-        if self._control_plane and not (self._others and self._turns % TURNS_OF_ALL == 0):
+        self._taken += 1
+        if self._control_plane and not (self._others and self._taken % OTHERS_EVERY == 0):
             return self._control_plane
         return self._others

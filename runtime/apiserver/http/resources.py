@@ -68,15 +68,15 @@ class ResourceRequests:
         self._field_warnings = presentation.field_warnings
         self._clock, self._log = clock, log
         self._yaml = ThreadPoolExecutor(max_workers=1, thread_name_prefix="yaml")
-        self._suspended_calls = SuspendedCalls(api.outside_calls.acting_for)
+        self._suspended_calls = SuspendedCalls(api.webhook_calls.conversion_context)
         self._round_robin: RoundRobin | None = None  # of list conversions, once there is an event loop
         self._watching: Counter[str] = Counter()  # open watches, by user
         self._streams: set[WatchStream] = set()
-        self._waiting: dict[ApiRequest, float] = {}  # requests whose changes are not durable, since when
+        self._pending: dict[ApiRequest, float] = {}  # requests whose changes are not durable, since when
         self._failure: StatusError | None = None
         api.suspend_long_computations()
-        api.outside_calls.make_later(self._suspended_calls.answer)
-        api.serve_components(self._components)
+        api.webhook_calls.call_asynchronously(self._suspended_calls.answer)
+        api.set_component_source(self._components)
 
     async def close(self) -> None:
         """Cancel suspended requests, which wait for webhooks, timers or long computations."""
@@ -94,8 +94,8 @@ class ResourceRequests:
         """
         self._failure = failure
         self.end_watches()
-        waiting, self._waiting = self._waiting, {}
-        for request in waiting:
+        pending, self._pending = self._pending, {}
+        for request in pending:
             request.respond(failure.response())
 
     def take_back(self, because: StatusError, *, handle_again: Callable[[ApiRequest], None]) -> None:
@@ -107,8 +107,8 @@ class ResourceRequests:
         handle_again: executes a request from the beginning
         """
         self._api.take_back(because)
-        waiting, self._waiting = self._waiting, {}
-        for request in waiting:
+        pending, self._pending = self._pending, {}
+        for request in pending:
             if request.method == "GET":
                 handle_again(request)
             else:
@@ -118,7 +118,7 @@ class ResourceRequests:
         """Return why changes do not become durable; "" if the store works. Health check of the store."""
         if self._failure is not None:
             return self._failure.message
-        waited = self._clock.now() - next(iter(self._waiting.values()), math.inf)
+        waited = self._clock.now() - next(iter(self._pending.values()), math.inf)
         return f"a write has not been durable for {waited:.0f} s" if waited > STORE_STALLED else ""
 
     def handle(self, request: ApiRequest, info: RequestInfo) -> None:
@@ -129,11 +129,11 @@ class ResourceRequests:
         if request.method != "GET":
             self._take_body(request, info)
             return
-        asked = Request(method="GET", path=info.path, query=info.query)
+        api_request = Request(method="GET", path=info.path, query=info.query)
         if info.verb == "watch":
-            self._watch(request, asked, form)
+            self._watch(request, api_request, form)
             return
-        outcome = self._api.begin(asked, info=info, user=request.user or ANONYMOUS)
+        outcome = self._api.begin(api_request, info=info, user=request.user or ANONYMOUS)
         if isinstance(outcome, Response):
             self._respond_when_durable(request, outcome)
         else:
@@ -174,9 +174,11 @@ class ResourceRequests:
             request.observer.requested(body)
         agent = agent_prefix(request.headers.get(b"user-agent", b"").decode(errors="replace"))
         type_ = media_type or JSON
-        asked = Request(method=method, path=info.path, query=info.query, body=body, content_type=type_, agent=agent)
-        begin = partial(self._api.begin, asked, info=info, user=request.user or ANONYMOUS)
-        outcome, warnings = self._field_warnings.carry_out(asked, info, read, begin)
+        api_request = Request(
+            method=method, path=info.path, query=info.query, body=body, content_type=type_, agent=agent
+        )
+        begin = partial(self._api.begin, api_request, info=info, user=request.user or ANONYMOUS)
+        outcome, warnings = self._field_warnings.carry_out(api_request, info, read, begin)
         if isinstance(outcome, Response):
             self._respond_when_durable(request, outcome, warnings)
         else:
@@ -192,11 +194,11 @@ class ResourceRequests:
         """
         if self._failure is not None:
             raise self._failure
-        self._waiting[request] = self._clock.now()
+        self._pending[request] = self._clock.now()
         self._api.when_durable(partial(self._respond, request, response, warnings))
 
     def _respond(self, request: ApiRequest, response: Response, warnings: Sequence[str]) -> None:
-        if self._waiting.pop(request, None) is None:  # an error was sent when the store failed
+        if self._pending.pop(request, None) is None:  # an error was sent when the store failed
             return
         info = request.info
         deprecation = _deprecation_of(info)
@@ -237,12 +239,12 @@ class ResourceRequests:
 
     # --- watches
 
-    def _watch(self, request: ApiRequest, asked: Request, form: Form) -> None:
+    def _watch(self, request: ApiRequest, api_request: Request, form: Form) -> None:
         info, user = request.info, (request.user or ANONYMOUS).name
         user = user if user in _WATCHERS else ""
         is_watching = False
 
-        def over() -> None:
+        def on_end() -> None:
             self._streams.discard(stream)
             if is_watching:
                 watch.cancel()
@@ -250,8 +252,10 @@ class ResourceRequests:
                 self._watching[user] -= 1
 
         shown = escaped if form == AS_IT_IS else self._forms.representation(info, form).lines
-        stream = WatchStream(request, too_slow=partial(self._cut_off, request), over=over, shown=shown)
-        found = self._api.watch(asked, info=info, deliver=stream.deliver, end=stream.end, deliver_first=stream.begin)
+        stream = WatchStream(request, too_slow=partial(self._cut_off, request), on_end=on_end, shown=shown)
+        found = self._api.watch(
+            api_request, info=info, deliver=stream.deliver, end=stream.end, deliver_first=stream.begin
+        )
         if isinstance(found, Response):
             self._responder.count(request, found.status)
             request.respond(self._forms.error(accept_of(request), found), whole=found)

@@ -41,7 +41,7 @@ class WatchStream:
         wire: Wire,
         *,
         too_slow: Callable[[], None],
-        over: Callable[[], None],
+        on_end: Callable[[], None],
         shown: Callable[[bytes], bytes] | None = None,
         most_waiting: int = MOST_WAITING,
     ) -> None:
@@ -49,64 +49,64 @@ class WatchStream:
 
         too_slow: called once, when more than most_waiting bytes are buffered; must disconnect the client, which will
           relist. Later lines are dropped.
-        over: called once, after the last line was written or the client has disconnected
+        on_end: called once, after the last line was written or the client has disconnected
         shown: converts lines to the requested form (table, protobuf); if it raises, the client is disconnected
         most_waiting: limit of the buffer in bytes, without the initial objects, which are read in chunks
         """
-        self._wire, self._too_slow, self._over, self._shown = wire, too_slow, over, shown
+        self._wire, self._too_slow, self._on_end, self._shown = wire, too_slow, on_end, shown
         self._most_waiting = most_waiting
         self._loop = asyncio.get_running_loop()
-        self._first: Iterator[bytes] | None = None
-        self._waiting: list[bytes] = []
+        self._initial: Iterator[bytes] | None = None
+        self._buffer: list[bytes] = []
         self._size = 0
         self._ended = self._is_over = self._is_due = self._is_held = False
 
     def begin(self, lines: Iterator[bytes]) -> None:
         """Write the lines of the initial objects before all delivered lines."""
-        self._first = lines
-        self._soon()
+        self._initial = lines
+        self._schedule()
 
     def deliver(self, lines: bytes) -> None:
         if self._ended:
             return
-        if self._waiting and self._size + len(lines) > self._most_waiting:
+        if self._buffer and self._size + len(lines) > self._most_waiting:
             self._give_up()
         else:
-            self._waiting.append(lines)
+            self._buffer.append(lines)
             self._size += len(lines)
             if self._wire.is_full:
                 self._is_held = True
                 self._wire.hold(self._size)
-            self._soon()
+            self._schedule()
 
     def end(self, _response: Response | None = None) -> None:
         """End the stream after the buffered lines are written."""
         self._ended = True
-        self._soon()
+        self._schedule()
 
     def on_room(self) -> None:
         """Continue to write, because the connection has room again."""
-        self._soon()
+        self._schedule()
 
     def on_lost(self) -> None:
         """Stop, because the client has disconnected."""
-        self._stop()
+        self._close()
 
-    def _stop(self) -> None:
+    def _close(self) -> None:
         if self._is_over:
             return
         self._is_over = self._ended = True
-        self._first = None
-        self._waiting.clear()
-        over, self._over = self._over, _nothing  # break the reference cycle: garbage collection is infrequent
-        over()
+        self._initial = None
+        self._buffer.clear()
+        on_end, self._on_end = self._on_end, _nothing  # break the reference cycle: garbage collection is infrequent
+        on_end()
 
     def _give_up(self) -> None:
         if not self._is_over:
             self._too_slow()
-            self._stop()
+            self._close()
 
-    def _soon(self) -> None:
+    def _schedule(self) -> None:
         if not self._is_due and not self._is_over and not self._wire.is_full:
             self._is_due = True
             self._loop.call_soon(self._write)
@@ -119,7 +119,7 @@ class WatchStream:
         if not lines:
             if self._ended:
                 self._wire.finish()
-                self._stop()
+                self._close()
             return
         try:
             shown = lines if self._shown is None else self._shown(lines)
@@ -127,21 +127,21 @@ class WatchStream:
             self._give_up()
             raise
         self._wire.write(shown)
-        if self._first is not None or self._ended:
-            self._soon()
+        if self._initial is not None or self._ended:
+            self._schedule()
 
     def _next(self) -> bytes:
         """Return the next bytes to write: a chunk of the initial objects, or all buffered lines. b"" if none."""
         chunk, size = [], 0
-        if self._first is not None:
-            for line in self._first:
+        if self._initial is not None:
+            for line in self._initial:
                 chunk.append(line)
                 size += len(line)
                 if size >= CHUNK:
                     return b"".join(chunk)
-            self._first = None
-        chunk += self._waiting
-        self._waiting.clear()
+            self._initial = None
+        chunk += self._buffer
+        self._buffer.clear()
         self._size = 0
         if self._is_held:
             self._is_held = False

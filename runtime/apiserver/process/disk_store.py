@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.http.handler import ApiHttp
-from kcm.runtime.apiserver.process.failures import CannotGoOnError
+from kcm.runtime.apiserver.process.failures import StoreFailedError
 from kcm.runtime.apiserver.process.launch import STORE
 from kcm.runtime.apiserver.process.settings import FULL, ServerSettings
 from kcm.runtime.apiserver.storage.sizes import TooLargeError
@@ -46,7 +46,7 @@ class FullDiskHandler:
             self.http.take_back(TooLargeError())
             return
         if self.http is None:
-            end(self._ending, CannotGoOnError(str(error)))
+            end(self._ending, StoreFailedError(str(error)))
             return
         if self._clock.monotonic() >= self._logged_at + LOG_INTERVAL:
             self._logged_at = self._clock.monotonic()
@@ -79,7 +79,7 @@ def open_store(
         if isinstance(err, StoreLostError):
             loop.call_soon_threadsafe(set_lost, lost, err)
         else:
-            loop.call_soon_threadsafe(end, ending, CannotGoOnError(f"{path}: {err}"))
+            loop.call_soon_threadsafe(end, ending, StoreFailedError(f"{path}: {err}"))
 
     return SqliteStore(
         path,

@@ -7,5 +7,5 @@ class CannotServeError(Exception):
     """The server cannot start. The text is one line for the user."""
 
 
-class CannotGoOnError(Exception):
+class StoreFailedError(Exception):
     """The server must stop, because changes can no longer be made durable."""

@@ -39,7 +39,7 @@ from kcm.runtime.apiserver.process.certificates import (
     ensure_certificates,
 )
 from kcm.runtime.apiserver.process.disk_store import FullDiskHandler, end, open_store, set_lost, snapshot
-from kcm.runtime.apiserver.process.failures import CannotGoOnError, CannotServeError
+from kcm.runtime.apiserver.process.failures import CannotServeError, StoreFailedError
 from kcm.runtime.apiserver.process.kubeconfig import (
     KubeconfigUnreadableError,
     ensure_token,
@@ -176,7 +176,7 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
             port = int(listening.getsockname()[1])
             connections.accept(listening, partial(HttpConnection, server), tls=tls)
             url = f"https://{LOOPBACK}:{port}"
-            api.reached_at(LOOPBACK, port)
+            api.publish_address(LOOPBACK, port)
             api.ensure_roles()
             authority = certificates.authority.certificate.read_bytes()
             write_system_kubeconfigs(directory, url=url, authority=authority)
@@ -193,7 +193,7 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
                 log.error("refusing all requests, the store is lost", error=str(lost.result()))
                 http.fail(status_errors.unavailable(f"the store is lost: {lost.result()}"))
                 await ending
-        except CannotGoOnError as err:
+        except StoreFailedError as err:
             log.error("stopping, the store cannot be written", error=str(err))
             http.fail(status_errors.internal(f"the store cannot be written: {err}"))
             return 1

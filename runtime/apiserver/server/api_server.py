@@ -36,8 +36,8 @@ from kcm.runtime.apiserver.registry.routing import ResourceRoute, route
 from kcm.runtime.apiserver.registry.users import ADMIN, ALLOWED, NOBODY, Authorize, Decision, User, allow_all
 from kcm.runtime.apiserver.server.handlers import Handlers
 from kcm.runtime.apiserver.server.opened_store import open_store
-from kcm.runtime.apiserver.server.outside_calls import OutsideCalls
 from kcm.runtime.apiserver.server.token_users import TokenUsers
+from kcm.runtime.apiserver.server.webhook_calls import WebhookCalls
 from kcm.runtime.apiserver.stand_ins.garbage import GarbageCollector
 from kcm.runtime.apiserver.stand_ins.namespace_cleanup import NamespaceCleanup
 from kcm.runtime.apiserver.storage.sizes import TooLargeError
@@ -82,7 +82,7 @@ class ApiServer:
         self._decide = None if opened.authorizer is None else opened.authorizer.decide
         self.user_of = TokenUsers(opened.authenticator, self.handle).user_of
         self._outside_access = opened.outside_access
-        self.outside_calls = OutsideCalls(opened.outside_access, call_webhook)
+        self.webhook_calls = WebhookCalls(opened.outside_access, call_webhook)
         self._handlers = Handlers(opened.cache)
         self._watches = 0
         self._served_cluster: ServedCluster | None = None
@@ -92,15 +92,15 @@ class ApiServer:
         """Newest resourceVersion, including changes that are not durable yet."""
         return self._state.revision
 
-    def leave_garbage(self) -> None:
+    def stop_garbage_collection(self) -> None:
         """Stop deleting objects without owners. Called when the garbage collector runs."""
         self._transactions.remove(GarbageCollector)
 
-    def leave_namespaces(self) -> None:
+    def stop_namespace_cleanup(self) -> None:
         """Stop deleting the objects in deleted namespaces. Called when the namespace controller runs."""
         self._transactions.remove(NamespaceCleanup)
 
-    def serve_components(self, components: Components) -> None:
+    def set_component_source(self, components: Components) -> None:
         """Set the function that reports the health of components, for ComponentStatuses."""
         self._handlers.components = components
 
@@ -114,7 +114,7 @@ class ApiServer:
         """Return the public keys that verify service account tokens, as JSON Web Keys."""
         return [] if self._cluster.tokens is None else [self._cluster.tokens.public_key()]
 
-    def reached_at(self, host: str, port: int) -> None:
+    def publish_address(self, host: str, port: int) -> None:
         """Publish the server's IPv4 address as Service default/kubernetes, and create the other bootstrap objects.
 
         Call when the server listens on this address. The objects are maintained from now on; see ServedCluster.
@@ -145,7 +145,7 @@ class ApiServer:
         A StatusError becomes an error response; any other exception is raised after the changes of the request have
         been undone. If deleting a collection fails in the middle, the earlier deletions remain, as upstream.
         """
-        return self.outside_calls.finish(self.begin(request, user=user))
+        return self.webhook_calls.finish(self.begin(request, user=user))
 
     def begin(self, request: Request, *, user: User = ADMIN, info: RequestInfo | None = None) -> Response | Suspended:
         """Execute a request other than a watch, until it needs a webhook, a delay or a long computation.
@@ -194,7 +194,7 @@ class ApiServer:
             if "watch" not in found.definition.verbs or found.name:
                 raise status_errors.method_not_allowed()
             call = RoutedRequest(found, request, NOBODY)
-            convert_later = partial(self.outside_calls.convert_later, found.definition)
+            convert_later = partial(self.webhook_calls.convert_later, found.definition)
             self._watches += 1
             self._outside_access.outside = unanswered
             return watch(

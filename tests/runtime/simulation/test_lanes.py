@@ -36,7 +36,7 @@ class WaitingActor(Actor):
 @pytest.fixture
 def world(log: FilteringBoundLogger) -> World:
     made = World(log=log)
-    made.lets_wait = True
+    made.handlers_may_wait = True
     return made
 
 
@@ -95,7 +95,7 @@ def test_endless_wait_ends_with_its_process_or_its_world(world: World) -> None:
 def test_wait_outside_of_a_handler_is_an_error(world: World) -> None:
     with pytest.raises(RuntimeError, match="only a handler may wait"):
         world.wait(1.0)
-    world.lets_wait = False
+    world.handlers_may_wait = False
     actors, done = system(world, "one")
     actors.tell("one", Pause("1"))
     world.run_for(1.0)

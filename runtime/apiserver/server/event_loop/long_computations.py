@@ -18,7 +18,7 @@ from kcm.runtime.apiserver.server.event_loop.round_robin import RoundRobin
 from kcm.runtime.cel import effort
 
 MOST_THREADS = 8  # computations that run concurrently; others are queued
-ROOM = 64 * 1024 * 1024  # bytes of a thread's stack; the kernel allocates only the pages that are used
+STACK_SIZE = 64 * 1024 * 1024  # bytes of a thread's stack; the kernel allocates only the pages that are used
 
 
 class _AbandonedError(BaseException):
@@ -33,7 +33,7 @@ class _Computation:
         self._may_run, self._paused = threading.Semaphore(0), threading.Semaphore(0)
         self._is_abandoned = False
         self.answer: Answer | None = None
-        before = threading.stack_size(ROOM)
+        before = threading.stack_size(STACK_SIZE)
         try:
             self._thread = threading.Thread(target=self._run, name="long-computation", daemon=True)
             self._thread.start()
@@ -78,15 +78,15 @@ class LongComputations:
         round_robin: RoundRobin,
         *,
         now: Callable[[], float],
-        acting_for: Callable[[Outside], AbstractContextManager[None]],
+        conversion_context: Callable[[Outside], AbstractContextManager[None]],
     ) -> None:
         """Create an empty queue.
 
         round_robin: runs generators on the event loop, one time slice at a time
         now: returns the time of a monotonic clock, in seconds
-        acting_for: OutsideCalls.acting_for, the context for conversions of objects within a computation
+        conversion_context: WebhookCalls.conversion_context, the context for conversions of objects within a computation
         """
-        self._round_robin, self._now, self._acting_for = round_robin, now, acting_for
+        self._round_robin, self._now, self._conversion_context = round_robin, now, conversion_context
         self._running = 0
         self._waiting: deque[tuple[Computation, Callable[[Answer], None], float]] = deque()
 
@@ -96,9 +96,9 @@ class LongComputations:
         The result is a TimeoutError if the computation has not ended after LONGEST seconds.
         """
         self._waiting.append((work, then, self._now() + LONGEST))
-        self._begin()
+        self._start_next()
 
-    def _begin(self) -> None:
+    def _start_next(self) -> None:
         while self._waiting and self._running < MOST_THREADS:
             self._running += 1
             self._round_robin.run(self._steps(*self._waiting.popleft()))
@@ -109,7 +109,7 @@ class LongComputations:
         if self._now() < until:
             computation = _Computation(work)
             while self._now() < until:
-                with self._acting_for(work.outside):
+                with self._conversion_context(work.outside):
                     has_more = computation.resume()
                 if not has_more:
                     break
@@ -118,5 +118,5 @@ class LongComputations:
                 computation.abandon()
             answer = computation.answer or answer
         self._running -= 1
-        self._begin()
+        self._start_next()
         then(answer)

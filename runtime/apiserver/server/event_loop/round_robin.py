@@ -25,16 +25,16 @@ class RoundRobin:
         if self._run_time_slice(steps):
             self._generators.append(steps)
             if len(self._generators) == 1:
-                self._soon(self._turn)
+                self._soon(self._run_next)
 
-    def _turn(self) -> None:
+    def _run_next(self) -> None:
         steps = self._generators[0]
         if self._run_time_slice(steps):
             self._generators.rotate(-1)
         else:
             self._generators.popleft()
         if self._generators:
-            self._soon(self._turn)
+            self._soon(self._run_next)
 
     def _run_time_slice(self, steps: Iterator[None]) -> bool:
         """Run a generator for TIME_SLICE seconds. Return whether it has more steps."""

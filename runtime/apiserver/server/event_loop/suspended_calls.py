@@ -23,12 +23,12 @@ class SuspendedCalls:
     All methods run on the event loop's thread. Connections and threads are created when they are needed.
     """
 
-    def __init__(self, acting_for: Callable[[Outside], AbstractContextManager[None]]) -> None:
+    def __init__(self, conversion_context: Callable[[Outside], AbstractContextManager[None]]) -> None:
         """Create an executor.
 
-        acting_for: OutsideCalls.acting_for, the context for conversions of objects within a computation
+        conversion_context: WebhookCalls.conversion_context, the context for conversions of objects within a computation
         """
-        self._acting_for = acting_for
+        self._conversion_context = conversion_context
         self._long_computations: LongComputations | None = None  # created for the first computation
         self._webhooks: WebhookClient | None = None  # created for the first call
         self._running: set[asyncio.Task[None]] = set()
@@ -93,7 +93,9 @@ class SuspendedCalls:
         loop = asyncio.get_running_loop()
         if self._long_computations is None:
             round_robin = RoundRobin(now=loop.time, soon=loop.call_soon)
-            self._long_computations = LongComputations(round_robin, now=loop.time, acting_for=self._acting_for)
+            self._long_computations = LongComputations(
+                round_robin, now=loop.time, conversion_context=self._conversion_context
+            )
         done: asyncio.Future[Answer] = loop.create_future()
 
         def then(answer: Answer) -> None:

@@ -156,7 +156,7 @@ class Waiting:
 
 def test_messages_of_a_fenced_thread_are_dropped(log: FilteringBoundLogger) -> None:
     cluster = SimulatedCluster(log=log)
-    cluster.world.lets_wait = True
+    cluster.world.handlers_may_wait = True
     spec = ControllerSpec(
         name="waiting-controller",
         queues=(Queue(watches=(Watch(REPLICASETS, to=itself),)),),
@@ -173,7 +173,7 @@ def test_messages_of_a_fenced_thread_are_dropped(log: FilteringBoundLogger) -> N
 
 def test_hung_pass_is_held_back_and_keys_continue(log: FilteringBoundLogger) -> None:
     cluster = SimulatedCluster(log=log)
-    cluster.world.lets_wait = True
+    cluster.world.handlers_may_wait = True
     seen: list[Key] = []
 
     class Sweeping(Waiting):

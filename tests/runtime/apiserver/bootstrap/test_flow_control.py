@@ -28,7 +28,7 @@ def shown(listed: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def served(api: Api) -> Api:
-    api.server.reached_at("10.0.0.5", 6443)
+    api.server.publish_address("10.0.0.5", 6443)
     return api
 
 

@@ -13,7 +13,7 @@ from tests.runtime.apiserver.conftest import Api
 @pytest.fixture
 def reached(api: Api) -> Api:
     """Return a server with the address 127.0.0.1:6443."""
-    api.server.reached_at("127.0.0.1", 6443)
+    api.server.publish_address("127.0.0.1", 6443)
     return api
 
 
@@ -74,7 +74,7 @@ def test_reconciliation_without_differences_writes_nothing(reached: Api) -> None
 
 
 def test_endpoints_follow_the_port_after_a_restart(reached: Api) -> None:
-    reached.server.reached_at("127.0.0.1", 7443)
+    reached.server.publish_address("127.0.0.1", 7443)
     assert reached.get("endpoints", "kubernetes").obj["subsets"][0]["ports"][0]["port"] == 7443
     assert reached.get("endpointslices", "kubernetes").obj["ports"][0]["port"] == 7443
 
@@ -85,6 +85,6 @@ def test_server_without_address_has_no_service(api: Api) -> None:
 
 def test_the_service_has_the_default_family_of_two(make_api: type[Api]) -> None:
     api = make_api(service_ranges=("fd00:96::/112", "10.97.0.0/16"))
-    api.server.reached_at("127.0.0.1", 6443)
+    api.server.publish_address("127.0.0.1", 6443)
     spec = api.get("services", "kubernetes").obj["spec"]
     assert (spec["clusterIPs"], spec["ipFamilies"], spec["ipFamilyPolicy"]) == (["fd00:96::1"], ["IPv6"], "SingleStack")

@@ -14,7 +14,7 @@ PORTS = [{"port": 80}]
 
 @pytest.fixture
 def served(api: Api) -> Api:
-    api.server.reached_at("10.0.0.5", 6443)
+    api.server.publish_address("10.0.0.5", 6443)
     return api
 
 
@@ -56,5 +56,5 @@ def test_service_that_becomes_external_name_releases_its_address(served: Api) ->
 def test_existing_services_get_ip_addresses_at_the_next_start(api: Api) -> None:
     address = create(api, "web")
     assert parents(api) == {}
-    api.server.reached_at("10.0.0.5", 6443)
+    api.server.publish_address("10.0.0.5", 6443)
     assert parents(api)[address] == "web"

@@ -10,7 +10,7 @@ SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 
 
 def test_every_served_version_has_an_available_api_service(api: Api) -> None:
-    api.server.reached_at("127.0.0.1", 6443)
+    api.server.publish_address("127.0.0.1", 6443)
     found = {service["metadata"]["name"]: service for service in api.send("GET", SERVICES).obj["items"]}
     served = {f"{definition.version}.{definition.group}" for definition in BUILT_IN}
     assert set(found) == served - {"v1.apiregistration.k8s.io"}  # served by the aggregator itself
@@ -26,7 +26,7 @@ def test_every_served_version_has_an_available_api_service(api: Api) -> None:
 
 
 def test_the_range_of_cluster_ips_and_the_classes_of_the_system_exist(api: Api) -> None:
-    api.server.reached_at("127.0.0.1", 6443)
+    api.server.publish_address("127.0.0.1", 6443)
     cidr = api.send("GET", "/apis/networking.k8s.io/v1/servicecidrs/kubernetes").obj
     assert cidr["spec"] == {"cidrs": ["10.96.0.0/16"]}
     (ready,) = cidr["status"]["conditions"]
@@ -36,16 +36,16 @@ def test_the_range_of_cluster_ips_and_the_classes_of_the_system_exist(api: Api) 
 
 
 def test_deleted_api_service_is_recreated_at_startup_and_others_are_unchanged(api: Api) -> None:
-    api.server.reached_at("127.0.0.1", 6443)
+    api.server.publish_address("127.0.0.1", 6443)
     before = api.send("GET", f"{SERVICES}/v1.apps").obj
     api.send("DELETE", f"{SERVICES}/v1.batch")
-    api.server.reached_at("127.0.0.1", 6443)
+    api.server.publish_address("127.0.0.1", 6443)
     assert api.send("GET", f"{SERVICES}/v1.apps").obj == before
     assert api.send("GET", f"{SERVICES}/v1.batch").status == 200
 
 
 def test_a_custom_group_has_an_api_service_for_each_served_version(api: Api) -> None:
-    api.server.reached_at("127.0.0.1", 6443)
+    api.server.publish_address("127.0.0.1", 6443)
     first, second = ({"name": name, "served": True, "storage": name == "v1", "schema": ANY} for name in ("v1", "v2"))
     made = api.create("customresourcedefinitions", custom_definition(first, second))
     assert made.status == 201
@@ -69,7 +69,7 @@ def test_a_custom_group_has_an_api_service_for_each_served_version(api: Api) -> 
 
 
 def test_api_service_created_by_a_user_is_kept(api: Api) -> None:
-    api.server.reached_at("127.0.0.1", 6443)
+    api.server.publish_address("127.0.0.1", 6443)
     spec = {"group": "example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
     assert api.send("POST", SERVICES, {"metadata": {"name": "v1.example.com"}, "spec": spec}).status == 201
     version = {"name": "v1", "served": True, "storage": True, "schema": ANY}
@@ -91,8 +91,8 @@ def custom_definition(*versions: dict[str, object]) -> dict[str, object]:
 
 def test_api_service_of_an_unserved_version_is_removed() -> None:
     store = KeptStore()
-    Api(store).server.reached_at("127.0.0.1", 6443)
+    Api(store).server.publish_address("127.0.0.1", 6443)
     api = Api(store, resources=served_kinds())
-    api.server.reached_at("127.0.0.1", 6443)
+    api.server.publish_address("127.0.0.1", 6443)
     assert api.send("GET", f"{SERVICES}/v1beta1.certificates.k8s.io").status == 404
     assert api.send("GET", f"{SERVICES}/v1.certificates.k8s.io").status == 200

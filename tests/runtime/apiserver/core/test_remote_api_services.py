@@ -163,12 +163,12 @@ def test_ready_hollow_metrics_server_is_replaced_by_built_in_metrics() -> None:
 def test_metrics_service_of_a_server_with_built_in_metrics_is_removed_without_them() -> None:
     store = KeptStore()
     name = "v1beta1.metrics.k8s.io"
-    Api(store, resources=(*BUILT_IN, *AGGREGATED)).server.reached_at("127.0.0.1", 6443)
+    Api(store, resources=(*BUILT_IN, *AGGREGATED)).server.publish_address("127.0.0.1", 6443)
     api = Api(store, stand_ins=AGGREGATED)
-    api.server.reached_at("127.0.0.1", 6443)
+    api.server.publish_address("127.0.0.1", 6443)
     assert api.send("GET", f"{SERVICES}/{name}").status == 404
     api.send("POST", SERVICES, api_service("metrics.k8s.io"))
-    api.server.reached_at("127.0.0.1", 6443)
+    api.server.publish_address("127.0.0.1", 6443)
     assert api.send("GET", f"{SERVICES}/{name}").status == 200, "that of a client stays"
 
 

@@ -192,7 +192,7 @@ def test_endpoint_that_is_not_hollow_is_preferred() -> None:
 )
 def test_url_that_leads_to_hollow_pods_or_services_is_refused(host: str, problem: str) -> None:
     rig = Rig()
-    rig.api.server.reached_at("127.0.0.1", 6443)  # only a server with an address records cluster IPs
+    rig.api.server.publish_address("127.0.0.1", 6443)  # only a server with an address records cluster IPs
     fixed = {"clusterIP": "10.96.0.77", "ports": [{"port": 443}]}
     assert rig.api.create("services", {"metadata": {"name": "fixed"}, "spec": fixed}).status == 201
     rig.webhook(url=f"https://{host}:9443/check")

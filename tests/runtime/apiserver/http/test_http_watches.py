@@ -168,7 +168,7 @@ class StreamCallbacks:
 
     def stream(self, wire: FakeWire, **options: Any) -> WatchStream:
         return WatchStream(
-            wire, too_slow=lambda: self.words.append("cut"), over=lambda: self.words.append("over"), **options
+            wire, too_slow=lambda: self.words.append("cut"), on_end=lambda: self.words.append("over"), **options
         )
 
 

@@ -194,7 +194,7 @@ class Loop:
         self.work = LongComputations(
             RoundRobin(now=self._later, soon=self._next.append),
             now=lambda: self.time,
-            acting_for=lambda _outside: nullcontext(),
+            conversion_context=lambda _outside: nullcontext(),
         )
         self.answers: dict[bytes, Answer] = {}
 

@@ -11,7 +11,7 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from tests.runtime.apiserver.http.served import Served, run
 
 PATH = "/openapi/v2"
-OLD, NEW = openapi_v2.ASKED[2], openapi_v2.PROTOBUF
+OLD, NEW = openapi_v2.MEDIA_TYPES[2], openapi_v2.PROTOBUF
 THING = ResourceDefinition(group="example.com", plural="things", kind="Thing", schema={"type": "object"}, dynamic=True)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kcm.runtime.apiserver.http.priority import SLICE, TURNS_OF_ALL, PriorityLevel, PriorityQueues, level_of
+from kcm.runtime.apiserver.http.priority import OTHERS_EVERY, SLICE, PriorityLevel, PriorityQueues, level_of
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import MASTERS, NODES, User
 from tests.runtime.apiserver.http.served import PODS as POSTED
@@ -79,8 +79,8 @@ def test_control_plane_precedes_others_without_starving_them() -> None:
     for _ in range(30):
         loop.turn()
     assert len(loop.done) == 23
-    assert loop.done[1:TURNS_OF_ALL] == [f"pod {i}" for i in range(TURNS_OF_ALL - 1)]
-    assert loop.done[TURNS_OF_ALL] == "list 1"
+    assert loop.done[1:OTHERS_EVERY] == [f"pod {i}" for i in range(OTHERS_EVERY - 1)]
+    assert loop.done[OTHERS_EVERY] == "list 1"
 
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/n"

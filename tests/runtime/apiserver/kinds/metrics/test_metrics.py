@@ -234,7 +234,7 @@ def test_few_of_many_warnings_are_sent(api: Api) -> None:
 
 
 def test_api_service_is_available_and_viewers_may_read_metrics(api: Api) -> None:
-    api.server.reached_at("127.0.0.1", 6443)
+    api.server.publish_address("127.0.0.1", 6443)
     api.server.ensure_roles()
     service = api.send("GET", "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.metrics.k8s.io").obj
     assert service["spec"]["service"] == {"name": "metrics-server", "namespace": "kube-system", "port": 443}
@@ -248,7 +248,7 @@ def test_api_service_is_available_and_viewers_may_read_metrics(api: Api) -> None
 
 def test_metrics_are_not_served_by_default() -> None:
     api = Api()
-    api.server.reached_at("127.0.0.1", 6443)
+    api.server.publish_address("127.0.0.1", 6443)
     assert api.send("GET", PODS).status == 404
     services = api.send("GET", "/apis/apiregistration.k8s.io/v1/apiservices").names
     assert "v1beta1.metrics.k8s.io" not in services

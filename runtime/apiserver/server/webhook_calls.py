@@ -14,22 +14,22 @@ from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.client.api import Response
 
 
-class OutsideCalls:
+class WebhookCalls:
     """Caller of webhooks for synchronous requests and for watches.
 
-    All calls are synchronous, until `make_later` sets a function for the calls of watches.
+    All calls are synchronous, until `call_asynchronously` sets a function for the calls of watches.
     """
 
     def __init__(self, outside_access: OutsideAccess, call_webhook: CallWebhook) -> None:
         self._outside_access, self._call_webhook = outside_access, call_webhook
-        self._ask_later: AskLater = self._ask_all
+        self._ask_asynchronously: AskLater = self._ask_all_now
 
-    def make_later(self, ask_later: AskLater) -> None:
+    def call_asynchronously(self, ask: AskLater) -> None:
         """Set an asynchronous function for the webhook calls that convert objects for watches."""
-        self._ask_later = ask_later
+        self._ask_asynchronously = ask
 
     @contextmanager
-    def acting_for(self, outside: Outside) -> Iterator[None]:
+    def conversion_context(self, outside: Outside) -> Iterator[None]:
         """Return a context for conversions of objects that do not belong to a request. Not for use within a request.
 
         outside: returns the results of webhook calls, or raises Unanswered if one is missing
@@ -62,10 +62,10 @@ class OutsideCalls:
         if decode is None:
             then(stored)
         else:
-            in_background(self._outside_access, self._ask_later, partial(decode, stored), then, failed)
+            in_background(self._outside_access, self._ask_asynchronously, partial(decode, stored), then, failed)
 
     def _ask_now(self, question: Question) -> Answer:
         return question.carried_out() if isinstance(question, Computation) else self._call_webhook(question)
 
-    def _ask_all(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
+    def _ask_all_now(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
         then(list(map(self._ask_now, questions)))
