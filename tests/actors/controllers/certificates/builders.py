@@ -34,7 +34,7 @@ def csr(
     age: float = 60.0,
     **spec: Any,
 ) -> Object:
-    """Return a request; by default that of a kubelet for the renewal of its client certificate."""
+    """Return a CertificateSigningRequest; by default from a kubelet that renews its client certificate."""
     status: dict[str, Any] = {}
     if conditions := list(conditions):
         status["conditions"] = conditions

@@ -1,4 +1,4 @@
-"""Approver: recognized requests, access reviews, and approvals.
+"""Tests of the approver: recognized requests, access reviews, and approvals.
 
 Cases of kubernetes v1.36 pkg/controller/certificates/approver/sarapprove_test.go.
 """
@@ -73,7 +73,7 @@ def test_requests_of_kubelets_are_recognized(request_: Object, own: bool, node: 
 
 
 def run(request: Object, *allowed: str, outcome: Outcome | None = None) -> Driven:
-    """Sync a request.
+    """Run the approver for one request.
 
     allowed: subresources that the user may create.
     outcome: outcome of the approval; by default it succeeds.

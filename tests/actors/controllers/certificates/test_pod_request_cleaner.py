@@ -1,4 +1,4 @@
-"""Cleaner of PodCertificateRequests.
+"""Tests of the cleaner of PodCertificateRequests.
 
 Cases of kubernetes v1.36 pkg/controller/certificates/cleaner/pcrcleaner_test.go.
 """

@@ -1,4 +1,4 @@
-"""Cleaner of CertificateSigningRequests: its six rules, and passes over several requests.
+"""Tests of the cleaner of CertificateSigningRequests: its six rules, and passes over several requests.
 
 Cases of kubernetes v1.36 pkg/controller/certificates/cleaner/cleaner_test.go.
 """

@@ -1,4 +1,4 @@
-"""Signer: signed and rejected requests, lifetimes, flags, and replaced CA files.
+"""Tests of the signer: signed and rejected requests, lifetimes, flags, and replaced CA files.
 
 Cases of kubernetes v1.36 pkg/controller/certificates/signer/signer_test.go.
 """

@@ -1,4 +1,4 @@
-"""Nodes whose instance is deleted or shut down, in a simulated cluster with a fake cloud."""
+"""Tests of nodes whose instance is deleted or shut down, in a simulated cluster with a fake cloud."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def cloud() -> Cloud:
 
 @pytest.fixture
 def cluster(cloud: Cloud, make_cluster: Callable[..., SimulatedCluster]) -> SimulatedCluster:
-    """Return a cluster without nodes whose manager runs only this controller."""
+    """Return a simulated cluster without nodes, whose manager runs only cloud-node-lifecycle-controller."""
     cluster = make_cluster(cloud=cloud)
     options = options_of("--cloud-provider=fake", f"--node-monitor-period={PERIOD:.0f}s")
     cluster.manager(controllers=[SPEC], options=options)

@@ -1,4 +1,4 @@
-"""Services that a change of a pod enqueues."""
+"""Tests of which Services a change of a pod enqueues."""
 
 from __future__ import annotations
 

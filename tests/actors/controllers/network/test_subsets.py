@@ -1,4 +1,4 @@
-"""Canonical form of the subsets of Endpoints."""
+"""Tests of the canonical form of the subsets of Endpoints."""
 
 from __future__ import annotations
 

@@ -10,5 +10,5 @@ from tests.actors.controllers.nodes.fleet import Fleet
 
 @pytest.fixture
 def fleet(cluster: SimulatedCluster) -> Fleet:
-    """Return three zones of ten healthy nodes, without a manager."""
+    """Return a simulated cluster with three zones of ten healthy nodes each. No controller runs yet."""
     return Fleet(cluster)

@@ -15,7 +15,10 @@ MARKED, CANCELLED = "Marking for deletion Pod default/p1", "Cancelling deletion 
 
 
 class Scene:
-    """Times are relative to the creation of the objects, or to the start of the controller if that was later."""
+    """Simulated cluster whose manager runs only the taint eviction controller.
+
+    Times are virtual seconds since the creation of the objects, or since the start of the controller if it was later.
+    """
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
@@ -41,7 +44,7 @@ class Scene:
         self.cluster.run_for(seconds)
 
     def evictions(self) -> dict[str, float]:
-        """Return when each pod was deleted, in virtual seconds."""
+        """Return the time at which each pod was deleted, by name, in virtual seconds."""
         sent = writes(self.cluster, client="node-controller", since=self.began)
         return {write.what.removeprefix("DELETE pods/"): write.at for write in sent if write.what.startswith("DELETE")}
 

@@ -22,12 +22,14 @@ CONDITIONS = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
 
 
 def options_of(*flags: str) -> Options:
-    """Parse the flags. Requests are not rate limited, so that times depend only on the eviction rates of zones."""
+    """Parse these flags, with rate limits for requests disabled, so that only eviction rates affect times."""
     return read_options(["--kube-api-qps=-1", *flags])
 
 
 class Fleet:
-    """Nodes, their kubelets and Leases. Kubelets that are not silenced send heartbeats at 2.5 s, 12.5 s, …
+    """Simulated cluster with nodes, their kubelets and Leases.
+
+    Kubelets that the test has not silenced send a heartbeat every 10 s, at 2.5 s, 12.5 s, …
 
     A heartbeat renews the Lease, and posts the status Ready if the condition is Unknown. Another Lease is renewed every
     2 s. Zones are "eu:a", "eu:b", "eu:c"; nodes are "a0" to "a9" and so on. Node 0 of each zone runs a pod.
@@ -57,7 +59,7 @@ class Fleet:
             self.cluster.create(LEASES, lease)
 
     def run_pod(self, name: str, node: str, **meta: object) -> None:
-        """Create a running, ready pod on a node. node: "" leaves the pod unscheduled."""
+        """Create a running, ready pod on a node; "" creates an unscheduled pod."""
         containers = [{"name": "c", "image": "i"}]
         spec: Object = {"terminationGracePeriodSeconds": 600, "containers": containers}
         if node:
@@ -75,7 +77,7 @@ class Fleet:
         self.silent |= set(self._nodes(zones_or_names))
 
     def recover(self, *zones_or_names: str) -> None:
-        """Let kubelets send heartbeats again, from the next one on."""
+        """Let silenced kubelets send heartbeats again, beginning with their next regular heartbeat."""
         self.silent -= set(self._nodes(zones_or_names))
 
     def post_status(self, name: str, ready: str) -> None:
@@ -83,7 +85,7 @@ class Fleet:
         self.cluster.merge(NODES, name, {"status": self._status(ready)}, subresource="status")
 
     def run_until(self, second: float) -> None:
-        """Run until this virtual second after the start."""
+        """Run the simulation until this virtual second after its start."""
         self.cluster.run_for(second - self.cluster.clock.monotonic())
 
     # Observations.
@@ -94,7 +96,7 @@ class Fleet:
         return node
 
     def ready(self, name: str) -> Mapping[str, str]:
-        """Return the condition Ready of a node."""
+        """Return the status of a node's condition Ready."""
         condition = find_condition(self.node(name)["status"]["conditions"], "Ready")
         assert condition is not None
         return condition
@@ -108,7 +110,7 @@ class Fleet:
         return {(taint["key"].rpartition("/")[2], taint["effect"]) for taint in taints}
 
     def tainted(self, zone: str = "", key: str = UNREACHABLE) -> dict[str, int]:
-        """Return when nodes were tainted NoExecute, in whole virtual seconds since the start, sorted by time."""
+        """Return the times at which nodes were tainted NoExecute, sorted, in whole virtual seconds since the start."""
         found = {}
         for node in self.cluster.list(NODES):
             for taint in node["spec"].get("taints") or ():

@@ -1,4 +1,4 @@
-"""Changes of nodes and pods, and the requests and events about them."""
+"""Helpers of the node tests: change nodes and pods, and return the requests and events about them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ def set_phase(cluster: SimulatedCluster, name: str, phase: str, **status: Any) -
 
 
 class Sent(NamedTuple):
-    """Write that the server received. at: virtual seconds. what: method and path, like "PATCH pods/p1/status"."""
+    """Write request that the API server has received.
+
+    at: virtual seconds.
+    what: method and path, like "PATCH pods/p1/status".
+    """
 
     at: float
     what: str
@@ -26,7 +30,7 @@ class Sent(NamedTuple):
 
 
 def writes(cluster: SimulatedCluster, *, client: str, since: float = 0.0) -> list[Sent]:
-    """Return the writes of a client, without its events."""
+    """Return the write requests of a client, without those that create events."""
     return [
         Sent(at - since, f"{request.method} {_short(request.path)}", decode_object(request.body))
         for at, who, request in cluster.transport.requests

@@ -1,4 +1,4 @@
-"""Pod garbage collector in a simulated cluster."""
+"""Tests of the pod garbage collector in a simulated cluster."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ def test_terminating_pods_on_out_of_service_node_are_deleted(
 
 
 def with_lost_response(make_cluster: Callable[..., SimulatedCluster], *, since: float) -> SimulatedCluster:
-    """Return a cluster that loses the response to the first write to pod "a": the pass waits for its timeout."""
+    """Return a cluster that loses the response to the first write to pod "a", so that the pass waits for a timeout."""
     lost = Fault(kind=FaultKind.OUTCOME_LOST, start=since, resource="pods", object="default/a", most=1)
     return make_cluster(faults=[lost])
 

@@ -1,4 +1,4 @@
-"""Taint eviction: pods on nodes with NoExecute taints, and their toleration times."""
+"""Tests of taint eviction: pods on nodes with NoExecute taints, and their tolerationSeconds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evictions during failures of the controller, the server or a watch."""
+"""Tests of taint evictions while the controller, the API server or a watch fails."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_node_is_read_live_before_a_pod_is_evicted(
 
 @pytest.mark.parametrize("path", ["GET", "PATCH"])
 def test_taint_removed_during_the_live_read_keeps_the_pod(scene: Scene, path: str) -> None:
-    """Found by seed 55 of the campaign's setting `nodes`."""
+    """Regression test, found by seed 55 of the simulation campaign with the setting `nodes`."""
     scene.create(pod("p1", tolerations=[toleration(seconds=5)], node="n1"))
     scene.taint(taint())
 
@@ -88,7 +88,7 @@ def test_taint_removed_during_the_live_read_keeps_the_pod(scene: Scene, path: st
 
 
 def live_reads(scene: Scene) -> int:
-    """Return the number of live reads of the node."""
+    """Return how often the controller has fetched the node from the API server."""
     reads = [
         (request.method, request.path)
         for _, who, request in scene.cluster.transport.requests
@@ -108,7 +108,7 @@ def test_one_live_read_serves_all_pods_of_a_node(scene: Scene) -> None:
 def test_failed_live_read_is_not_retried_for_each_pod(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
-    """Each pod was retried by itself: some 300 reads within these 30 s."""
+    """Regression test: every pod was retried separately, with about 300 reads of the node within 30 s."""
     broken = Fault(kind=FaultKind.COMMAND_ANSWERED, start=12.0, until=43.0, status=500, resource="nodes", object="n1")
     scene = Scene(make_cluster(faults=[broken]))
     scene.create(*(pod(f"p{number}", tolerations=[toleration(seconds=10)], node="n1") for number in range(30)))

@@ -1,4 +1,4 @@
-"""Annotation with the TTL of Secrets in kubelets, by the size of the cluster."""
+"""Tests of the TTL annotation of nodes, which depends on the size of the cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Finalizer of VolumeAttributesClasses. Source: kubernetes v1.36 pkg/controller/volume/vacprotection."""
+"""Tests of the finalizer of VolumeAttributesClasses.
+
+Source: kubernetes v1.36 pkg/controller/volume/vacprotection.
+"""
 
 from __future__ import annotations
 

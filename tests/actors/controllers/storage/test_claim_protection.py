@@ -1,4 +1,4 @@
-"""Finalizer of claims, and their condition Unused.
+"""Tests of the finalizer of claims, and of their condition Unused.
 
 Source of the cases: kubernetes v1.36 pkg/controller/volume/pvcprotection.
 """
@@ -50,7 +50,10 @@ def pod(*, of: str = "claim", ephemeral: str = "", node: str = "node", phase: st
 
 
 class Scene:
-    """Claims, pods and a reconciler. live: pods of the API server, if they differ from those in the table."""
+    """Bench that runs the reconciler with claims and pods.
+
+    live: pods of the API server, if they differ from those in the table.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,7 @@
-"""Finalizer of volumes. Source of the cases: kubernetes v1.36 pkg/controller/volume/pvprotection."""
+"""Tests of the finalizer of volumes.
+
+Source of the cases: kubernetes v1.36 pkg/controller/volume/pvprotection.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan of the routes to create and to delete."""
+"""Tests of the plan of routes to create and to delete."""
 
 from __future__ import annotations
 

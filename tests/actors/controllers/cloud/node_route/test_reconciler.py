@@ -1,4 +1,4 @@
-"""Node route controller in a simulated cluster with a fake cloud."""
+"""Tests of the node route controller in a simulated cluster with a fake cloud."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.actors.controllers.nodes.fleet import options_of
 
 
 class RefusingRoutes(FakeRoutes):
-    """Routes whose first creations fail. refusals: number of failures."""
+    """Fake routes of a cloud in which the first creations fail. refusals: number of failures."""
 
     def __init__(self, refusals: int, error: Exception) -> None:
         super().__init__()
@@ -147,7 +147,10 @@ def test_new_node_of_the_same_name_waits_for_its_own_route(make_cluster: Callabl
 def test_stale_table_does_not_remove_routes_of_existing_nodes(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
-    """A restarted manager receives a stale list of nodes; found with any seed of the campaign's setting `nodes`."""
+    """Regression test: a restarted manager received a stale list of nodes, and deleted routes.
+
+    Found by the simulation campaign with the setting `nodes`.
+    """
     cloud = FakeCloud()
     crash = Fault(kind=FaultKind.PROCESS_CRASHED, start=20.0, until=21.0, process="manager")
     stale = Fault(kind=FaultKind.LIST_STALE, start=21.0, until=60.0, seconds=20.0)
@@ -203,7 +206,7 @@ def test_passes_are_scheduled_from_their_start(make_cluster: Callable[..., Simul
 
 
 class WatchBased:
-    """A cluster whose routes follow the events of nodes."""
+    """Simulated cluster with the feature gate for routes that follow watch events of nodes."""
 
     def __init__(self, make_cluster: Callable[..., SimulatedCluster], cloud: FakeCloud) -> None:
         self.cluster = make_cluster(cloud=cloud)
@@ -216,7 +219,7 @@ class WatchBased:
         self.cluster.manager(controllers=[SPEC], options=options)
 
     def passes(self) -> list[int]:
-        """The seconds at which the cloud's routes were listed."""
+        """Return the virtual seconds at which the cloud's routes were listed."""
         return [round(when) for when, call in self.cluster.calls.made if isinstance(call, ListRoutes)]
 
 

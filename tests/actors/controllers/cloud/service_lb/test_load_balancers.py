@@ -1,4 +1,4 @@
-"""Fields of Services and nodes that load balancers depend on: upstream's tables."""
+"""Tests of the fields of Services and nodes that affect load balancers, with upstream's tables."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def service(**spec: Any) -> Object:
 
 
 def changed(**port: Any) -> Object:
-    """Return the service with changes to its first port."""
+    """Return a copy of the Service with changes to its first port."""
     made = service()
     made["spec"]["ports"][0] |= port
     return made

@@ -1,4 +1,4 @@
-"""Service controller in a simulated cluster with a fake cloud."""
+"""Tests of the service load balancer controller in a simulated cluster with a fake cloud."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class _Failing(FakeLoadBalancers):
 
 
 class Scene:
-    """Cluster with nodes n1 and n2, a manager that runs only this controller, and a cloud."""
+    """Simulated cluster with nodes n1 and n2, a fake cloud, and a manager that runs only service-lb-controller."""
 
     def __init__(self, cluster: SimulatedCluster, *flags: str) -> None:
         assert isinstance(cluster.cloud, Cloud)
@@ -184,7 +184,7 @@ def test_finalizer_is_appended_to_others(scene: Scene) -> None:
 def test_service_with_finalizer_but_without_load_balancer_type_is_cleaned_up(
     make_cluster: Callable[..., SimulatedCluster], loaded: bool
 ) -> None:
-    """Another manager has left the finalizer. loaded: the load balancer exists."""
+    """Check a Service with a finalizer that another manager has left. loaded: whether its load balancer exists."""
     cluster = make_cluster(cloud=Cloud())
     meta = {"name": "web", "namespace": "default", "finalizers": [FINALIZER]}
     made = cluster.create(SERVICES, {"metadata": meta, "spec": {"type": "ClusterIP", "ports": [{"port": 80}]}})
@@ -240,7 +240,10 @@ def test_only_relevant_changes_of_a_service_call_the_cloud(scene: Scene) -> None
 def test_address_is_restored_after_a_short_change_of_type(
     make_cluster: Callable[..., SimulatedCluster], fault: str
 ) -> None:
-    """The API server removes the address with the type, and the controller sees only the last version."""
+    """Check a Service whose type is changed and changed back.
+
+    The API server removes the address, and the controller observes only the last version.
+    """
     scene = Scene(make_cluster(cloud=Cloud(), faults=parse_faults(fault)))
     scene.service()
     address = scene.address()
@@ -391,7 +394,7 @@ def test_no_finalizer_is_written_without_load_balancer_support(make_cluster: Cal
 def test_service_without_cloud_support_does_not_block_node_updates(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
-    """The Service has the finalizer, but the cloud does not support load balancers."""
+    """Check a Service with the finalizer in a cloud without load balancers."""
     cluster = make_cluster(cloud=Cloud())
     scene = Scene(cluster)
     cluster.cloud.load_balancers = None  # type: ignore[union-attr,misc]
@@ -407,7 +410,7 @@ def test_service_without_cloud_support_does_not_block_node_updates(
 
 
 def test_load_balancer_of_service_recreated_without_finalizer_is_not_leaked(scene: Scene) -> None:
-    """A user removed the finalizer, deleted the Service, and created another one with the same name."""
+    """Check a Service that is recreated under its name, after a user has removed the finalizer."""
     first = scene.service()
     scene.cluster.merge(SERVICES, WEB, {"metadata": {"finalizers": None}})
     scene.cluster.delete(SERVICES, WEB)
@@ -446,7 +449,7 @@ def test_cleaned_up_service_with_foreign_finalizer_is_ignored(scene: Scene) -> N
 
 
 def test_updates_of_hosts_are_sent_in_order(scene: Scene) -> None:
-    """Nodes and the Service change during a call of 20 s: calls for one Service are sequential."""
+    """Check that calls for one Service are sequential, if nodes and the Service change during a call of 20 s."""
     scene.service()
     scene.cluster.calls.latency = 20.0
     scene.cluster.create(NODES, node("n3"))

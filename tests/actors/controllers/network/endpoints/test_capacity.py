@@ -1,4 +1,4 @@
-"""Truncation of Endpoints: upstream's cases."""
+"""Tests of the truncation of Endpoints, with upstream's cases."""
 
 from __future__ import annotations
 

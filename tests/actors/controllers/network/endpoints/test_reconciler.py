@@ -1,4 +1,4 @@
-"""Endpoints reconciler, driven directly: upstream's cases."""
+"""Tests of the Endpoints reconciler without actors, with upstream's cases."""
 
 from __future__ import annotations
 

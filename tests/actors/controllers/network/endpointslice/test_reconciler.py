@@ -1,4 +1,4 @@
-"""EndpointSlice reconciler, driven directly: contents of slices, and the number of writes."""
+"""Tests of the EndpointSlice reconciler without actors: contents of slices, and numbers of writes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
 
 
 class Scene:
-    """Bench with a Service, two nodes in two zones, and a reconciler."""
+    """Bench that runs the reconciler for one Service, with two nodes in two zones."""
 
     def __init__(
         self, *pods: Object, service: Object, slices: tuple[Object, ...] = (), nodes: int = 2, max_endpoints: int = 100
@@ -57,7 +57,7 @@ class Scene:
         )
 
     def sync(self, answer: Any = None, *, raises: type[Exception] | None = None, after: float = 1.0) -> Driven:
-        """Sync the Service. after: seconds by which the clock is advanced before the sync."""
+        """Sync the Service. after: seconds to advance the clock before the sync."""
         self.bench.clock.advance(after)
         return drive(self.reconciler, KEY, answer or self.bench.accept, tables=self.bench.tables, raises=raises)
 
@@ -222,7 +222,10 @@ def test_errors_are_recorded_with_the_text_of_upstream() -> None:
 
 
 def test_updates_are_sequential_and_stop_at_the_first_failure() -> None:
-    """Changes accumulate meanwhile: with concurrent updates, a rolling update of 500 pods took twice as many writes."""
+    """Check that updates are not concurrent, so that changes of pods accumulate between them.
+
+    With concurrent updates, a rolling update of 500 pods took twice as many writes.
+    """
     pods = [pod(f"p{number}", ips=(f"10.0.0.{number}",)) for number in range(1, 7)]
     scene = Scene(*pods, service=service(), max_endpoints=2)
     assert [len(batch) for batch in scene.sync().batches] == [3]

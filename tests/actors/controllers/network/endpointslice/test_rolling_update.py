@@ -1,4 +1,4 @@
-"""Number of slice writes in a rolling update.
+"""Test of the number of EndpointSlice writes during a rolling update.
 
 Each replaced pod causes four changes at most: the address of the new pod, its readiness, the termination of the old
 pod, and its deletion. For 40 pods they took 182 writes, before each sync was delayed by 0.1 s after the last writes.

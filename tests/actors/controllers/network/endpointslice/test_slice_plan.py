@@ -1,4 +1,7 @@
-"""Distribution of endpoints over slices: upstream's cases, as the number of endpoints of each slice."""
+"""Tests of the distribution of endpoints over slices, with upstream's cases.
+
+The expected results are the numbers of endpoints in each slice.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def pods(count: int) -> list[dict[str, Any]]:
 
 
 def sizes(plan: SlicePlan) -> tuple[list[int], list[int], int]:
-    """Return the sizes of created and updated slices, and the number of deletions, after slices are recycled."""
+    """Return the numbers of endpoints in created and in updated slices, and the number of deleted slices."""
     create, update, gone = recycled(plan, owner_uid=OWNER)
     return (
         sorted((len(slice_["endpoints"]) for slice_ in create), reverse=True),
@@ -141,7 +144,7 @@ def test_correct_placeholder_is_kept() -> None:
 
 
 def test_correct_placeholder_is_kept_when_other_slices_are_deleted() -> None:
-    """It was written without changes when other slices were deleted (seed 15005040 of all controllers)."""
+    """Regression test: the placeholder was written without a change. Found by seed 15005040 of the campaign."""
     there = [slice_of("b", range(3)), slice_of("a", range(0), ports=()), slice_of("c", range(3, 6))]
     assert sizes(planned(there, {})) == ([], [], 2)
 

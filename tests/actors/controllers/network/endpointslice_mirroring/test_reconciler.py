@@ -1,4 +1,4 @@
-"""EndpointSlice mirroring reconciler, driven directly: upstream's cases."""
+"""Tests of the EndpointSlice mirroring reconciler without actors, with upstream's cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CidrSet: indexes of blocks, allocation and release."""
+"""Tests of CidrSet: indexes of blocks, allocation and release."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_largest_sets_are_usable() -> None:
 @settings(max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from(["allocate", "occupy", "release"]), st.integers(0, 31)), max_size=60))
 def test_set_behaves_like_a_set_of_indexes(steps: list[tuple[str, int]]) -> None:
-    """Compare with a plain set of indexes."""
+    """Compare the results of random operations with those of a plain Python set of block indexes."""
     blocks = blocks_of("10.0.0.0/27", 32)
     taken: set[int] = set()
     for what, index in steps:

@@ -1,4 +1,4 @@
-"""Flags of the cluster CIDRs, and their validation."""
+"""Tests of the flags for cluster CIDRs, and of their validation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NodeCidrs: allocation of blocks to nodes."""
+"""Tests of NodeCidrs: allocation of blocks to nodes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kcm.runtime.metrics.registry import Metrics
 
 
 class TextCidrs:
-    """NodeCidrs with blocks as text."""
+    """NodeCidrs that takes and returns CIDRs as text, for short tests."""
 
     def __init__(self, *clusters: tuple[str, int], services: Sequence[str] = ()) -> None:
         self.metrics = Metrics()

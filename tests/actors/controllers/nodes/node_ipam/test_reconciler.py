@@ -1,4 +1,4 @@
-"""Node IPAM in a simulated cluster: each node gets unique CIDRs, also under faults."""
+"""Tests of node-ipam-controller in a simulated cluster: each node gets unique CIDRs, also under faults."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_cidr_of_patch_with_unknown_outcome_is_not_reused(make_cluster: Callable
 def test_failed_list_of_nodes_is_not_retried_for_each_node(
     make_cluster: Callable[..., SimulatedCluster],
 ) -> None:
-    """Each node was retried by itself, and each retry listed all nodes."""
+    """Regression test: every node was retried separately, and each retry listed all nodes."""
     broken = Fault(kind=FaultKind.COMMAND_ANSWERED, start=4.0, until=35.0, status=500, resource="nodes")
     cluster = make_cluster(faults=[broken])
     manager = start(cluster)
@@ -292,7 +292,7 @@ def test_cidr_from_a_predecessor_counts_although_the_table_is_stale(
 def test_cidr_of_node_deleted_unnoticed_is_allocated_again(
     make_cluster: Callable[..., SimulatedCluster], down: float
 ) -> None:
-    """The informer is restarted, and its list omits the deleted node long before the controller learns of it."""
+    """Check a node that is deleted while the informer restarts, so that no watch event reports its deletion."""
     late = Fault(kind=FaultKind.MESSAGE_DELAYED, start=8.0, until=14.0, seconds=5.0, actor=NAME)
     cluster = make_cluster(faults=[late])
     manager = start(cluster, options("10.0.0.0/28", mask=30))

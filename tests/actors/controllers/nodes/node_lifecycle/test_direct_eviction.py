@@ -1,4 +1,7 @@
-"""Eviction without taints: pods of a node that is unreachable for five minutes are deleted at the rate of its zone."""
+"""Tests of evictions without taints.
+
+The pods of a node that has been unreachable for five minutes are deleted, at the eviction rate of its zone.
+"""
 
 from __future__ import annotations
 
@@ -208,7 +211,7 @@ def test_kubelets_delete_pods_gracefully_since_1_1(version: str, gracefully: boo
 
 
 def test_new_node_of_the_same_name_is_not_evicted(log: FilteringBoundLogger) -> None:
-    """The first node was deleted and the second created between two passes."""
+    """Check a node that is deleted and created again between two passes of the monitor."""
     clock = VirtualClock()
     direct = DirectEviction(clock=clock, log=log)
     first, second = ({"metadata": {"name": "n1", "uid": uid}} for uid in ("first", "second"))
@@ -219,7 +222,7 @@ def test_new_node_of_the_same_name_is_not_evicted(log: FilteringBoundLogger) -> 
 
 
 def drive(step: Generator[Any, Any, Any], *answers: Any) -> Any:
-    """Return the result of a step. Fails if the step yields more commands than there are outcomes."""
+    """Run a step with these outcomes of its commands, and return its result. Fails if it yields more commands."""
     try:
         step.send(None)
         for answer in answers:

@@ -1,4 +1,4 @@
-"""Heartbeats of nodes, and the time without them."""
+"""Tests of node health: heartbeats, and the time since the last heartbeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Zones whose queues are not started yet."""
+"""Tests of the estimated time of the last eviction, for zones whose eviction queue is new."""
 
 from __future__ import annotations
 

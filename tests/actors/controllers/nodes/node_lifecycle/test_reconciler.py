@@ -1,4 +1,4 @@
-"""Node lifecycle controller in a simulated cluster with healthy zones."""
+"""Tests of node-lifecycle-controller in a simulated cluster with healthy zones."""
 
 from __future__ import annotations
 

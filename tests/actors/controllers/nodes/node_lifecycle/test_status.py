@@ -1,4 +1,4 @@
-"""Status that is written for an unreachable node."""
+"""Tests of the status that the controller writes for a node without heartbeats."""
 
 from __future__ import annotations
 

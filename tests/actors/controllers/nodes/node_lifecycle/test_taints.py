@@ -1,4 +1,4 @@
-"""Taints and labels that a node must have."""
+"""Tests of the taints and labels that node-lifecycle-controller maintains on nodes."""
 
 from __future__ import annotations
 

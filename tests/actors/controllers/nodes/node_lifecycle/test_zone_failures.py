@@ -1,4 +1,7 @@
-"""Failures during the outage of a zone: the rate is kept, and each node is tainted exactly once."""
+"""Tests of restarts and failed writes during the outage of a zone.
+
+The eviction rate must not be exceeded, and each node must be tainted exactly once.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ def begin_outage(fleet: Fleet) -> None:
 
 
 def assert_rate_was_kept(fleet: Fleet) -> None:
-    """Check that all nodes of zone a are tainted at intervals of at least ten seconds, the first two only once."""
+    """Check that the nodes of zone a are tainted at least ten seconds apart, and the first two only once."""
     tainted = fleet.tainted()
     assert sorted(tainted) == fleet.names["a"]
     assert [tainted["a0"], tainted["a1"]] == [GIVEN_UP, GIVEN_UP + 10]

@@ -1,4 +1,4 @@
-"""Zone queues and the controller that owns them, driven by single messages."""
+"""Tests of the zones' eviction queues and of the controller's record of them, driven by single messages."""
 
 from __future__ import annotations
 
@@ -25,14 +25,17 @@ QUEUE = zone_queue_name("eu:a")
 
 
 class Owner(Actor):
-    """Actor that ignores the messages of the queue."""
+    """Actor in place of the controller, which ignores the messages of the eviction queue."""
 
     def receive(self, message: Any) -> None:
         pass
 
 
 class Scene:
-    """Queue in a world. messages: (second, message) for each message to the owner."""
+    """Simulated world with one eviction queue.
+
+    messages: (second, message) for each message from the queue to its owner.
+    """
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self.world = World(log=log)
@@ -50,7 +53,7 @@ class Scene:
             self.system.tell(QUEUE, message)
 
     def due(self) -> list[tuple[int, str]]:
-        """Return the times at which nodes were due, as (second, node)."""
+        """Return (second, node) for each node that the queue has released."""
         return [(round(at), message.node) for at, message in self.messages if isinstance(message, NodeDue)]
 
     def _hear(self, _sender: str, receiver: str, frame: bytes) -> None:

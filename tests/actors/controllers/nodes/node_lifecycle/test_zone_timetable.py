@@ -1,4 +1,4 @@
-"""Times at which the nodes of three zones are tainted, to the virtual second."""
+"""Tests of the times at which the nodes of three zones are tainted, exact to the virtual second."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def every(seconds: int, names: list[str], *, first: int) -> dict[str, int]:
 
 
 def said(logs: LogCapture) -> list[str]:
-    """Return the two log lines about master disruption mode, in order."""
+    """Return the log lines about entering and leaving master disruption mode, in order."""
     return [entry["event"] for entry in logs.entries if entry["event"] in (ENTERING, EXITING)]
 
 

@@ -1,4 +1,4 @@
-"""State of zones, and the eviction rates that follow from it."""
+"""Tests of the disruption states of zones, and of the eviction rates that follow from them."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def volume(
     message: str = "",
     **spec: Any,
 ) -> Object:
-    """Return a volume.
+    """Return a PersistentVolume.
 
     of, uid: name and uid of the claim in its claimRef.
     marks: annotations.
@@ -85,7 +85,7 @@ def claim(
     marks: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Object:
-    """Return a claim. to: spec.volumeName."""
+    """Return a PersistentVolumeClaim. to: spec.volumeName."""
     whole: Object = {
         "accessModes": list(MODES),
         "resources": {"requests": {"storage": size}},
@@ -124,7 +124,10 @@ def pod(name: str, *, of: str = "claim", phase: str = "Running", node: str = "no
 
 
 class Scene:
-    """Binder with its tables. pod_events: events of the recycler pod; None if the binder may not list them."""
+    """Bench with the binder and its tables.
+
+    pod_events: events of the recycler pod; None if the binder is not permitted to list them.
+    """
 
     pod_events: Iterable[Object] | None = ()
 
@@ -178,7 +181,7 @@ class Scene:
         return self._drive(queues[queue], key, **how)
 
     def settle_volume(self, name: str, **how: Any) -> list[tuple[str, str]]:
-        """Sync a volume and the keys that this enqueues. Return the types and reasons of the events."""
+        """Sync a volume, then the keys that this has enqueued. Returns the types and reasons of the events."""
         driven = self.sync_volume(name, **how)
         events = [event[:2] for event in driven.events]
         for each in driven.enqueued:
@@ -241,14 +244,14 @@ _LETTERS = {BOUND_BY_CONTROLLER: "us", BIND_COMPLETED: "done", PROVISIONED_BY: "
 
 
 def shown_volume(volume: Object) -> str:
-    """Return the fields that binding changes, like "name Phase claim/uid +us"."""
+    """Return the fields of a volume that binding changes, as text like "name Phase claim/uid +us"."""
     reference = volume["spec"].get("claimRef")
     named = "" if reference is None else f" {reference['name']}/{reference.get('uid', '')}"
     return f"{volume['metadata']['name']} {volume['status']['phase'] or '-'}{named}{_marks(volume)}"
 
 
 def shown_claim(claim: Object) -> str:
-    """Return the fields that binding changes, like "name Phase volume +us +done"."""
+    """Return the fields of a claim that binding changes, as text like "name Phase volume +us +done"."""
     named = claim["spec"].get("volumeName", "")
     return f"{claim['metadata']['name']} {claim['status']['phase']}{' ' if named else ''}{named}{_marks(claim)}"
 
@@ -263,7 +266,10 @@ def _marks(obj: Object) -> str:
 
 
 def answering(known: Mapping[type[Command], Callable[[Any], Outcome | None]], otherwise: Answer) -> Answer:
-    """Return a server stub with outcomes by the type of the command; `otherwise` handles the outcome None."""
+    """Return a stub of the API server with fixed outcomes by the type of the command.
+
+    otherwise: called for commands without an outcome.
+    """
 
     def answer(command: Command) -> Outcome:
         found = known.get(type(command), lambda _command: None)(command)

@@ -1,4 +1,4 @@
-"""Syncs of claims: upstream's table of the binder, with its case numbers.
+"""Tests of the sync of claims, with upstream's table of cases and their numbers.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/binder_test.go (sets 1 to 3, 10, 13, 14),
 provision_test.go (sets 11 and 12, of external provisioners), pv_controller_test.go (retroactive classes). By default,
@@ -44,7 +44,7 @@ BLOCK = {"volumeMode": "Block"}
 
 
 class Case(NamedTuple):
-    """Case of the table.
+    """Case of upstream's table.
 
     volumes, claim: objects before the sync.
     after: changed volumes, and the claim, after the sync.

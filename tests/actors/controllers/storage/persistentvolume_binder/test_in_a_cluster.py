@@ -1,4 +1,4 @@
-"""Life of a recycled volume in a simulated cluster."""
+"""Test of a volume that is bound, released and recycled in a simulated cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Provisioning of host path volumes: upstream's table, with its case numbers.
+"""Tests of the provisioning of hostPath volumes, with upstream's table of cases and their numbers.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/provision_test.go (sets 11 and 12).
 """
@@ -42,7 +42,7 @@ ANNOTATED = f"claim Pending +{HOST_PATH}"
 
 @pytest.fixture(autouse=True)
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the directory that is created for the claim."""
+    """Return the path of the directory that is created for the claim."""
     monkeypatch.setattr(provisioning, "directory_for", lambda uid: str(tmp_path / uid))
     return tmp_path / "uid"
 

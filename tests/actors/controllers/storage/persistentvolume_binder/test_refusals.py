@@ -1,4 +1,7 @@
-"""One write of the binder fails or has an unknown outcome: the final bindings are the same."""
+"""Tests in which one write of the binder fails or has an unknown outcome.
+
+The final bindings must be the same as without the failure.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,10 @@ from tests.support.refusals import OneWriteFails, with_each_failure
 
 
 def scene() -> Scene:
-    """Return claims to bind, without their volume, or with a wrong provisioner, and volumes with wrong claims."""
+    """Return a bench with claims and volumes in various states.
+
+    Claims can be bound, lack their volume, or have a wrong provisioner; some volumes refer to a wrong claim.
+    """
     stale = {PROVISIONER: "example.com/old", MIGRATED_TO: "x"}
     return Scene(
         [

@@ -1,4 +1,4 @@
-"""Syncs of volumes: upstream's table of the binder, with its case numbers.
+"""Tests of the sync of volumes, with upstream's table of cases and their numbers.
 
 Source: kubernetes v1.36 pkg/controller/volume/persistentvolume/{binder,recycle,delete}_test.go (sets 4, 6, 8, 9, 14).
 """
@@ -45,7 +45,7 @@ def used(**more: object) -> Object:
 
 
 class Case(NamedTuple):
-    """Case of the table. after: the volume after the sync; None if it is unchanged."""
+    """Case of upstream's table. after: the volume after the sync; None if it is unchanged."""
 
     volume: Object
     claims: list[Object]
