@@ -8,7 +8,7 @@ from __future__ import annotations
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.admission.refusal import forbidden
 from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
-from kcm.runtime.apiserver.kinds.rbac.shared.escalation import only_for_deletion
+from kcm.runtime.apiserver.kinds.rbac.shared.escalation import changes_only_gc_fields
 from kcm.runtime.apiserver.registry.users import may_use_signer
 
 BUNDLES = "clustertrustbundles.certificates.k8s.io"
@@ -23,7 +23,7 @@ def validate(cluster: Cluster, call: RoutedRequest, new: Object, old: Object | N
     if definition.storage != BUNDLES:
         return
     signer = new["spec"].get("signerName") or ""
-    if not signer or only_for_deletion(new, old):
+    if not signer or changes_only_gc_fields(new, old):
         return
     if not may_use_signer(cluster.authorize, call.user, "attest", signer):
         because = f'user not permitted to attest for signerName "{signer}"'

@@ -18,7 +18,7 @@ from kcm.runtime.apiserver.http.responder import Responder, accept_of
 from kcm.runtime.apiserver.http.streams import WatchStream
 from kcm.runtime.apiserver.http.user_agents import agent_prefix
 from kcm.runtime.apiserver.presentation.json_bodies import escaped
-from kcm.runtime.apiserver.presentation.negotiation import AS_IT_IS, Form
+from kcm.runtime.apiserver.presentation.negotiation import PLAIN_JSON, Form
 from kcm.runtime.apiserver.presentation.presentation import Presentation
 from kcm.runtime.apiserver.presentation.request_bodies import is_yaml
 from kcm.runtime.apiserver.presentation.yaml_bodies import JsonBody
@@ -125,7 +125,7 @@ class ResourceRequests:
         """Execute a request and respond to it, at once or later. Raises StatusError."""
         if self._failure is not None:
             raise self._failure
-        form = self._forms.wanted(accept_of(request), info)
+        form = self._forms.negotiated(accept_of(request), info)
         if request.method != "GET":
             self._take_body(request, info)
             return
@@ -251,7 +251,7 @@ class ResourceRequests:
                 self._metrics.watching(info, -1)
                 self._watching[user] -= 1
 
-        shown = escaped if form == AS_IT_IS else self._forms.representation(info, form).lines
+        shown = escaped if form == PLAIN_JSON else self._forms.representation(info, form).lines
         stream = WatchStream(request, too_slow=partial(self._cut_off, request), on_end=on_end, shown=shown)
         found = self._api.watch(
             api_request, info=info, deliver=stream.deliver, end=stream.end, deliver_first=stream.begin

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from kcm.protocols.messages.commands import PatchType
-from kcm.runtime.apiserver.presentation.request_bodies import repeated_in_applied
+from kcm.runtime.apiserver.presentation.request_bodies import duplicate_key_warnings
 from kcm.runtime.apiserver.presentation.yaml_bodies import JsonBody
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.routing import FindRoute
@@ -66,7 +66,7 @@ class FieldWarnings:
         if directive not in (STRICT, WARN) or route is None or not has_fields:
             return []
         if request.content_type == PatchType.APPLY:  # server-side apply itself rejects unknown fields
-            return repeated_in_applied(body, directive)
+            return duplicate_key_warnings(body, directive)
         definition = route.definition
         other = subresource_of(route.subresource).kind if route.subresource else None
         group, version, kind = other or (definition.group, definition.version, definition.kind)

@@ -12,18 +12,18 @@ from kcm.runtime.apiserver.errors.field_errors import invalid
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.presentation.encodings import Encodings
 from kcm.runtime.apiserver.presentation.negotiation import (
-    AS_IT_IS,
     JSON,
     OF_CUSTOM_OBJECTS,
     OF_ERRORS,
     OF_OBJECTS,
     OF_REVIEWS,
+    PLAIN_JSON,
     PROTOBUF,
     Form,
     Offer,
     negotiate,
 )
-from kcm.runtime.apiserver.presentation.representations import INCLUDES, Representation, list_of_built_in
+from kcm.runtime.apiserver.presentation.representations import INCLUDES, Representation, built_in_list_body
 from kcm.runtime.apiserver.presentation.tables import printer_of
 from kcm.runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
@@ -42,10 +42,10 @@ class Forms:
     def __init__(self, find_route: FindRoute, encodings: Encodings, now: Callable[[], float]) -> None:
         self._find_route, self._encodings, self._now = find_route, encodings, now
 
-    def wanted(self, accept: bytes, info: RequestInfo) -> Form:
+    def negotiated(self, accept: bytes, info: RequestInfo) -> Form:
         """Return the negotiated form for a request. Raises StatusError (406) if no accepted form is available."""
         if accept in _JSON_FIRST:
-            return AS_IT_IS
+            return PLAIN_JSON
         stream = info.verb == "watch"
         form = _negotiated(accept, OF_OBJECTS, stream=stream)
         if form.kind == "Table" and self._is_review(info):
@@ -63,8 +63,8 @@ class Forms:
             return self.error(accept, response)
         if accept in _JSON_FIRST:
             return response
-        form = self.wanted(accept, info)
-        if form == AS_IT_IS or response.content_type != JSON:
+        form = self.negotiated(accept, info)
+        if form == PLAIN_JSON or response.content_type != JSON:
             return response
         representation = self.representation(info, form)
         return replace(response, body=representation.body(response), content_type=form.media_type)
@@ -76,11 +76,11 @@ class Forms:
         """
         if not isinstance(response, ListResponse):
             return self.response(accept, info, response)
-        form = self.wanted(accept, info)
-        if form == AS_IT_IS:
+        form = self.negotiated(accept, info)
+        if form == PLAIN_JSON:
             route = self._find_route(info)
             is_custom = route is None or route.definition.dynamic
-            return response if is_custom else replace(response, body=list_of_built_in(response))
+            return response if is_custom else replace(response, body=built_in_list_body(response))
         body = yield from self.representation(info, form).list_in_steps(response)
         return Response(status=response.status, body=body, content_type=form.media_type)
 

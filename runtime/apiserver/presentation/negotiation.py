@@ -34,7 +34,7 @@ class Form(NamedTuple):
     media_type: str = JSON
 
 
-AS_IT_IS = Form()
+PLAIN_JSON = Form()
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -101,7 +101,7 @@ def negotiate(accept: str, offer: Offer, *, stream: bool = False) -> Form:
 
     Raises StatusError: 406 if no offered form is accepted, 400 for too many clauses.
     """
-    return _negotiated(accept, offer, stream) if accept else AS_IT_IS
+    return _negotiated(accept, offer, stream) if accept else PLAIN_JSON
 
 
 @bounded_cache(1024, size=first_size)

@@ -148,7 +148,7 @@ class Representation:
         return shown
 
 
-def list_of_built_in(response: ListResponse) -> bytes:
+def built_in_list_body(response: ListResponse) -> bytes:
     """Return the body of a list whose objects have no kind and apiVersion, as upstream encodes lists of built-in kinds.
 
     Each stored object begins with both fields, so the body is joined from slices of the stored bytes. It is joined only

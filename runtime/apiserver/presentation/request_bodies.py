@@ -15,7 +15,7 @@ from kcm.runtime.apiserver.registry.subresources import subresource_of
 from kcm.runtime.apiserver.schema.field_validation import STRICT, duplicate_fields, yaml_error
 from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownTypeError
 
-MOST_READ_AGAIN = 64 * 1024  # bytes; larger JSON bodies are not parsed again as YAML
+LARGEST_REPARSED = 64 * 1024  # bytes; larger JSON bodies are not parsed again as YAML
 
 
 class RequestBodies:
@@ -116,7 +116,7 @@ class InvalidYamlError(StatusError):
         )
 
 
-def repeated_in_applied(read: JsonBody, directive: str) -> list[str]:
+def duplicate_key_warnings(read: JsonBody, directive: str) -> list[str]:
     """Return warnings about duplicate keys in the body of a server-side apply, which may be JSON or YAML.
 
     directive: value of ?fieldValidation
@@ -128,7 +128,7 @@ def repeated_in_applied(read: JsonBody, directive: str) -> list[str]:
         # JSON is YAML too, so upstream's warnings name lines. Parsing a long document as YAML would block the server,
         # so the warnings about it name paths instead.
         try:
-            repeated = yaml_to_json(read.json).repeated if len(read.json) <= MOST_READ_AGAIN else ()
+            repeated = yaml_to_json(read.json).repeated if len(read.json) <= LARGEST_REPARSED else ()
         except ValueError:  # nested too deeply
             repeated = ()
         repeated = repeated or tuple(f'duplicate field "{path}"' for path in fields)

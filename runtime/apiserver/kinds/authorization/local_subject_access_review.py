@@ -10,7 +10,7 @@ from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
 from kcm.runtime.apiserver.kinds.authorization.shared.access_reviews import (
     ATTRIBUTES,
     NON_RESOURCE_ATTRIBUTES,
-    answer,
+    evaluate,
     subject_of,
     validate_attributes,
     validate_no_metadata,
@@ -31,7 +31,7 @@ def review(review: Object, _user: User, access: AccessControl) -> list[FieldErro
         detail = "disallowed on this kind of request"
         errors.append(invalid("spec.nonResourceAttributes", spec[NON_RESOURCE_ATTRIBUTES], detail))
     if not errors:
-        answer(review, subject_of(spec), access.authorize)
+        evaluate(review, subject_of(spec), access.authorize)
     return errors
 
 

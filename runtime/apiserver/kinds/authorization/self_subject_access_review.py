@@ -10,7 +10,7 @@ from __future__ import annotations
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors.field_errors import FieldError
 from kcm.runtime.apiserver.kinds.authorization.shared.access_reviews import (
-    answer,
+    evaluate,
     validate_attributes,
     validate_no_metadata,
 )
@@ -22,7 +22,7 @@ from kcm.runtime.apiserver.registry.users import AccessControl, User
 def review(review: Object, user: User, access: AccessControl) -> list[FieldError]:
     errors = [*validate_attributes(review["spec"]), *validate_no_metadata(review)]
     if not errors:
-        answer(review, user, access.authorize)
+        evaluate(review, user, access.authorize)
     return errors
 
 

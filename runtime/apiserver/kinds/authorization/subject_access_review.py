@@ -8,7 +8,7 @@ from __future__ import annotations
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors.field_errors import FieldError
 from kcm.runtime.apiserver.kinds.authorization.shared.access_reviews import (
-    answer,
+    evaluate,
     subject_of,
     validate_attributes,
     validate_no_metadata,
@@ -23,7 +23,7 @@ def review(review: Object, _user: User, access: AccessControl) -> list[FieldErro
     spec = review["spec"]
     errors = [*validate_attributes(spec), *validate_subject(spec), *validate_no_metadata(review)]
     if not errors:
-        answer(review, subject_of(spec), access.authorize)
+        evaluate(review, subject_of(spec), access.authorize)
     return errors
 
 

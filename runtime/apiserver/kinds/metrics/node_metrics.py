@@ -42,7 +42,7 @@ SYSTEM_USAGE = {
 }  # usage of the kubelet and other system processes
 
 
-def measured(nodes: Iterable[Object], reading: Reading) -> Iterator[Object]:
+def node_metrics(nodes: Iterable[Object], reading: Reading) -> Iterator[Object]:
     """Yield the NodeMetrics of all nodes that have existed for at least two samples."""
     at, used = last_sample(reading.now), dict[str, Amounts]()
     measured_nodes = [node for node in nodes if is_measured(node) and at - _creation_time(node) >= RESOLUTION]
@@ -86,7 +86,7 @@ RESOURCE = ResourceDefinition(
     kind="NodeMetrics",
     namespaced=False,
     verbs=("get", "list"),
-    derived=Derived("nodes", measured, "nodemetrics"),
+    derived=Derived("nodes", node_metrics, "nodemetrics"),
     schema=schema_of("usage", USAGE),
     printer=Printer(COLUMNS, cells),
 )

@@ -28,7 +28,7 @@ from kcm.runtime.apiserver.registry.derived import Derived, Reading
 from kcm.runtime.apiserver.registry.printers import Printer
 
 
-def measured(pods: Iterable[Object], reading: Reading) -> Iterator[Object]:
+def pod_metrics(pods: Iterable[Object], reading: Reading) -> Iterator[Object]:
     """Yield the PodMetrics of all pods with a sample, and report malformed usage annotations to `reading`."""
 
     @cache
@@ -67,7 +67,7 @@ RESOURCE = ResourceDefinition(
     plural="pods",
     kind="PodMetrics",
     verbs=("get", "list"),
-    derived=Derived("pods", measured, "podmetrics"),
+    derived=Derived("pods", pod_metrics, "podmetrics"),
     schema=schema_of("containers", {"type": "array", "items": _CONTAINER, "x-kubernetes-list-type": "atomic"}),
     printer=Printer(COLUMNS, cells),
 )

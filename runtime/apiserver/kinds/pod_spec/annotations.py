@@ -39,7 +39,7 @@ def wrong_annotations(annotations: Mapping[str, str], spec: Object, field: str) 
             yield invalid(f"{field}[{key}]", profile, f"invalid AppArmor profile name: {quoted(profile)}")
 
 
-def wrong_profiles(pod: Object) -> Iterator[FieldError]:
+def wrong_apparmor_profiles(pod: Object) -> Iterator[FieldError]:
     """Yield errors for a new pod whose AppArmor annotations contradict its appArmorProfile fields."""
     annotations, spec = pod["metadata"].get("annotations"), pod["spec"]
     if not annotations or (spec.get("os") or {}).get("name") == "windows":

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, not_found, not_supported, required, too_many
-from kcm.runtime.apiserver.kinds.pod_spec.volumes import upwards
+from kcm.runtime.apiserver.kinds.pod_spec.volumes import parent_steps
 
 _POLICIES = ("Always", "Never", "OnFailure")
 _ACTIONS, _OPERATORS = ("Restart", "RestartAllContainers"), ("In", "NotIn")
@@ -41,7 +41,7 @@ def wrong_devices(container: Part, spec: Part, field: str) -> Iterator[FieldErro
             yield required(f"{at}.devicePath")
         if path in paths:
             yield invalid(f"{at}.devicePath", path, _UNIQUE)
-        if any(upwards(path, field)):
+        if any(parent_steps(path, field)):
             yield invalid(f"{at}.devicePath", path, "can not contain backsteps ('..')")
         else:
             paths.add(path)

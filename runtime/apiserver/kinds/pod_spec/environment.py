@@ -70,9 +70,9 @@ def _file_key(reference: Part, field: str, volumes: Container[str]) -> Iterator[
 def _source(variable: Part, source: Part, field: str) -> Iterator[FieldError]:
     given = [name for name, value in source.items() if value is not None]
     if "fieldRef" in given:
-        yield from field_reference(source["fieldRef"], f"{field}.fieldRef", _ENV_FIELDS)
+        yield from wrong_field_reference(source["fieldRef"], f"{field}.fieldRef", _ENV_FIELDS)
     if "resourceFieldRef" in given:
-        yield from resource_reference(source["resourceFieldRef"], f"{field}.resourceFieldRef", in_volume=False)
+        yield from wrong_resource_reference(source["resourceFieldRef"], f"{field}.resourceFieldRef", in_volume=False)
     for name in ("configMapKeyRef", "secretKeyRef"):
         if name in given:
             yield from _key(source[name], f"{field}.{name}")
@@ -117,7 +117,7 @@ def wrong_sources(sources: Iterable[Object], field: str) -> Iterator[FieldError]
             yield invalid(field, "", "may not have more than one field specified at a time")
 
 
-def field_reference(reference: Part, field: str, supported: tuple[str, ...]) -> Iterator[FieldError]:
+def wrong_field_reference(reference: Part, field: str, supported: tuple[str, ...]) -> Iterator[FieldError]:
     """Validate a reference to a field of the pod (fieldRef).
 
     supported: field paths that are allowed; references to a single label or annotation are always allowed
@@ -143,7 +143,7 @@ def field_reference(reference: Part, field: str, supported: tuple[str, ...]) -> 
         yield not_supported(at, path, supported)
 
 
-def resource_reference(reference: Part, field: str, *, in_volume: bool) -> Iterator[FieldError]:
+def wrong_resource_reference(reference: Part, field: str, *, in_volume: bool) -> Iterator[FieldError]:
     """Validate a reference to a resource of a container (resourceFieldRef).
 
     in_volume: whether the reference is in a volume, and so must name its container

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, required, too_long
-from kcm.runtime.apiserver.kinds.pod_spec.volumes import upwards, wrong_fibre_channel, wrong_host_path, wrong_nfs
+from kcm.runtime.apiserver.kinds.pod_spec.volumes import parent_steps, wrong_fibre_channel, wrong_host_path, wrong_nfs
 from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
 
 # In upstream's order of validation.
@@ -48,7 +48,7 @@ def _local(source: Part, field: str) -> Iterator[FieldError]:
     path = source.get("path") or ""
     if not path:
         yield required(f"{field}.path")
-    yield from upwards(path, f"{field}.path")
+    yield from parent_steps(path, f"{field}.path")
 
 
 def _csi(source: Part, field: str) -> Iterator[FieldError]:

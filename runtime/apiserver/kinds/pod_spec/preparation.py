@@ -48,7 +48,7 @@ def _merge(term: Object, field: str, operator: str, labels: Mapping[str, str]) -
         selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), *added]
 
 
-def take_apparmor_annotations(pod: Object) -> list[str]:
+def apply_apparmor_annotations(pod: Object) -> list[str]:
     """Set appArmorProfile of containers from their annotations, and return the keys of deprecated annotations.
 
     Containers that already have the field are skipped, and their annotations are not returned.

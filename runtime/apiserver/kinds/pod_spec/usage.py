@@ -29,11 +29,11 @@ from kcm.runtime.apiserver.rules.cells import items, part
 
 CPU, MEMORY = "cpu", "memory"
 ANNOTATIONS = {CPU: "hollow.kcm.dev/cpu-usage", MEMORY: "hollow.kcm.dev/memory-usage"}
-SHARE = Decimal("0.1")  # used fraction of the requests
-UNASKED = {CPU: Decimal("0.001"), MEMORY: Decimal(4 * 1024 * 1024)}
+USED_SHARE = Decimal("0.1")  # used fraction of the requests
+DEFAULT_USAGE = {CPU: Decimal("0.001"), MEMORY: Decimal(4 * 1024 * 1024)}
 PAGE = 1024  # bytes; default memory usage is rounded up to a multiple
 RESOLUTION = 15  # seconds between two samples
-FRESH = 10  # seconds that a container has run before it is measured
+MINIMUM_AGE = 10  # seconds that a container has run before it is measured
 
 Amounts = Mapping[str, Decimal]  # by resource
 
@@ -74,7 +74,7 @@ def sample_of(pod: Object, now: float) -> Sample | None:
         for status_ in (*items(status, "initContainerStatuses"), *items(status, "containerStatuses"))
         if part(status_, "state", "running").get("startedAt")
     }
-    if not started or at - max(started.values()) < FRESH:
+    if not started or at - max(started.values()) < MINIMUM_AGE:
         return None
     start = parse_time(status["startTime"]) if status.get("startTime") else min(started.values())
     used = {}
@@ -116,12 +116,12 @@ def _container_usage(pod: Object, container: Mapping[str, Any], *, is_main: bool
 
 
 def _default(requests: Mapping[str, Any], name: str) -> Decimal:
-    return _share(name, requests[name]) if name in requests else UNASKED[name]
+    return _share(name, requests[name]) if name in requests else DEFAULT_USAGE[name]
 
 
 @lru_cache(maxsize=256)
 def _share(name: str, request: str) -> Decimal:
-    amount = parse_quantity(request) * SHARE
+    amount = parse_quantity(request) * USED_SHARE
     return amount if name == CPU else _round_up_to_page(amount)
 
 

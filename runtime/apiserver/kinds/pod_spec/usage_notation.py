@@ -30,7 +30,9 @@ _THOUSANDTHS = Decimal("0.001")  # values of curves are rounded to this unit
 
 @bounded_cache(1024)  # pods of one template have the same
 def read_usage(text: str) -> Usage:
-    """Parse a usage annotation into a function from seconds since the pod's start to usage; None for "none".
+    """Parse a usage annotation into a function of the seconds since the start of the pod.
+
+    The function returns the usage in the unit of the resource; None for the value "none".
 
     Raises ValueError with a description of the error.
     """

@@ -50,8 +50,8 @@ from kcm.runtime.apiserver.rules.names import (
 from kcm.runtime.apiserver.rules.object_meta import validate_annotations, validate_labels
 from kcm.runtime.cel.effort import pass_time
 
-OF_CONTAINER = 20  # cost of validating a container, in units of about one microsecond
-MOST = 2**31 - 1
+CONTAINER_COST = 20  # cost of validating a container, in units of about one microsecond
+MOST_SECONDS = 2**31 - 1
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -118,8 +118,10 @@ def _wrong_spec(spec: Object, field: str) -> list[FieldError]:
     errors += wrong_host_users(spec, field)
     errors += _wrong_names(spec, field)
     deadline = spec.get("activeDeadlineSeconds")
-    if deadline is not None and not 1 <= deadline <= MOST:
-        errors.append(invalid(f"{field}.activeDeadlineSeconds", deadline, f"must be between 1 and {MOST}, inclusive"))
+    if deadline is not None and not 1 <= deadline <= MOST_SECONDS:
+        errors.append(
+            invalid(f"{field}.activeDeadlineSeconds", deadline, f"must be between 1 and {MOST_SECONDS}, inclusive")
+        )
     for i, toleration in enumerate(spec.get("tolerations") or ()):
         validate_toleration(toleration, f"{field}.tolerations[{i}]", errors)
     errors += wrong_aliases(spec.get("hostAliases") or (), f"{field}.hostAliases")
@@ -249,7 +251,7 @@ def _validate_volumes(volumes: list[Object], field: str, errors: list[FieldError
 def _validate_container(
     container: Object, spec: Object, volumes: set[str], names: set[str], field: str, errors: list[FieldError]
 ) -> None:
-    pass_time(OF_CONTAINER)
+    pass_time(CONTAINER_COST)
     name = container.get("name") or ""
     if not name:
         errors.append(required(f"{field}.name"))

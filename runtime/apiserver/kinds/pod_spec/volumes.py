@@ -14,7 +14,7 @@ from kcm.protocols.objects import Object
 from kcm.protocols.quantities import parse_quantity
 from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
 from kcm.runtime.apiserver.kinds.pod_spec.claim_specs import wrong_claim_spec
-from kcm.runtime.apiserver.kinds.pod_spec.environment import field_reference, resource_reference
+from kcm.runtime.apiserver.kinds.pod_spec.environment import wrong_field_reference, wrong_resource_reference
 from kcm.runtime.apiserver.rules.object_meta import validate_annotations, validate_labels
 
 # In upstream's order of validation.
@@ -73,10 +73,11 @@ def wrong_path(path: str, field: str) -> Iterator[FieldError]:
     """Validate a relative path without ".."."""
     if path.startswith("/"):
         yield invalid(field, path, "must be a relative path")
-    yield from upwards(path, field)
+    yield from parent_steps(path, field)
 
 
-def upwards(path: str, field: str) -> Iterator[FieldError]:
+def parent_steps(path: str, field: str) -> Iterator[FieldError]:
+    """Yield an error if a path contains the element ".."."""
     if ".." in path.split("/"):
         yield invalid(field, path, "must not contain '..'")
 
@@ -99,7 +100,7 @@ def wrong_host_path(source: Part, field: str) -> Iterator[FieldError]:
     if not path:
         yield required(f"{field}.path")
         return
-    yield from upwards(path, f"{field}.path")
+    yield from parent_steps(path, f"{field}.path")
     type_ = source.get("type")
     if type_ is not None and type_ not in PATH_TYPES:
         yield not_supported(f"{field}.type", type_, PATH_TYPES)
@@ -167,11 +168,11 @@ def _downward_file(item: Part, field: str) -> Iterator[FieldError]:
         yield required(f"{field}.path")
     yield from _file_path(path, f"{field}.path")
     if item.get("fieldRef") is not None:
-        yield from field_reference(item["fieldRef"], f"{field}.fieldRef", _DOWNWARD_FIELDS)
+        yield from wrong_field_reference(item["fieldRef"], f"{field}.fieldRef", _DOWNWARD_FIELDS)
         if item.get("resourceFieldRef") is not None:
             yield invalid(field, "resource", "fieldRef and resourceFieldRef can not be specified simultaneously")
     elif item.get("resourceFieldRef") is not None:
-        yield from resource_reference(item["resourceFieldRef"], f"{field}.resourceFieldRef", in_volume=True)
+        yield from wrong_resource_reference(item["resourceFieldRef"], f"{field}.resourceFieldRef", in_volume=True)
     else:
         yield required(field, "one of fieldRef and resourceFieldRef is required")
     yield from _mode(item, "mode", field)

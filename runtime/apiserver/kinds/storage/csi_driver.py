@@ -40,7 +40,7 @@ def set_defaults(driver: Object) -> None:
         spec["volumeLifecycleModes"] = ["Persistent"]
 
 
-def count_change(_among: Allocating, new: Object, old: Object) -> None:
+def increment_generation(_among: Allocating, new: Object, old: Object) -> None:
     """Increment metadata.generation if the spec changes. A new CSIDriver has no generation."""
     if new["spec"] != old["spec"]:
         new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
@@ -125,7 +125,7 @@ RESOURCE = ResourceDefinition(
         set_defaults=set_defaults,
         validate=validate,
         validate_update=validate_update,
-        reallocate=count_change,
+        reallocate=increment_generation,
         validate_name=dns_subdomain,
         allow_unconditional_update=False,
         return_deleted_object=True,

@@ -18,7 +18,7 @@ from kcm.protocols.messages.commands import PatchType
 from kcm.runtime.apiserver.presentation.openapi.descriptions import Descriptions
 from kcm.runtime.apiserver.presentation.openapi.schemas import (
     GROUP_VERSION_KIND,
-    foreign_name,
+    custom_type_name,
     kind_of,
     reference,
     schemas_of,
@@ -84,8 +84,8 @@ class OpenApi:
     def everything(self) -> tuple[str, Callable[[str], Document]]:
         """Return a hash of all served resources, and a function that builds their OpenAPI v2 document.
 
-        The function takes the version of Kubernetes ("1.36"), may run on any thread, and describes the resources that
-        are served at the time of this call.
+        The function takes the version of Kubernetes ("1.36") and may run on any thread. The document describes the
+        resources that are served now, not those at the time when the function runs.
         """
         definitions = list(self._registry)
         make = partial(make_document, definitions, self._types, self._descriptions)
@@ -184,5 +184,5 @@ def _body(types: ApiTypes, verb: str, kind: dict[str, str], definition: Resource
         return {"requestBody": {"content": {str(type_): {"schema": {"type": "object"}} for type_ in patches}}}
     if verb not in ("create", "update"):
         return {}
-    name = types.name_of(**kind) or foreign_name(kind)
+    name = types.name_of(**kind) or custom_type_name(kind)
     return {"requestBody": {"content": {"*/*": {"schema": reference(name)}}}}

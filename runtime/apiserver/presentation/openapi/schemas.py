@@ -50,11 +50,11 @@ def schemas_of(
             if name is not None:
                 roots[name] = kind
             elif definition.schema is None:
-                schemas[foreign_name(kind)] = _foreign_schema(kind)
+                schemas[custom_type_name(kind)] = _any_fields_schema(kind)
             elif kind is own:
-                schemas[foreign_name(kind)] = _custom_schema(kind, definition.schema, descriptions)
+                schemas[custom_type_name(kind)] = _custom_schema(kind, definition.schema, descriptions)
             elif kind["kind"] == definition.list_kind:
-                schemas[foreign_name(kind)] = _custom_list_schema(kind, foreign_name(own))
+                schemas[custom_type_name(kind)] = _custom_list_schema(kind, custom_type_name(own))
     parts = {OBJECT_META, LIST_META} if any(definition.schema is not None for definition in definitions) else set()
     for type_ in types.closure({*roots, *parts}):
         schemas[type_.name] = schema_of(type_, descriptions.of(type_.name))
@@ -63,16 +63,17 @@ def schemas_of(
     return schemas
 
 
-def foreign_name(kind: Mapping[str, str]) -> str:
+def custom_type_name(kind: Mapping[str, str]) -> str:
+    """Return the OpenAPI name of a kind without a built-in type, such as "com.example.v1.Widget"."""
     return ".".join([*reversed(kind["group"].split(".")), kind["version"], kind["kind"]])
 
 
-def _foreign_schema(kind: Mapping[str, str]) -> dict[str, Any]:
+def _any_fields_schema(kind: Mapping[str, str]) -> dict[str, Any]:
     """Return a schema that permits any fields, for a kind whose schema is unknown."""
     return {"type": "object", "x-kubernetes-preserve-unknown-fields": True, GROUP_VERSION_KIND: [dict(kind)]}
 
 
-def of_every_object(metadata: Mapping[str, Any], descriptions: Descriptions) -> dict[str, dict[str, Any]]:
+def common_fields(metadata: Mapping[str, Any], descriptions: Descriptions) -> dict[str, dict[str, Any]]:
     """Return the schemas of the fields that all objects have: apiVersion, kind and metadata.
 
     metadata: schema of the field metadata
@@ -88,7 +89,7 @@ def of_every_object(metadata: Mapping[str, Any], descriptions: Descriptions) -> 
 def _custom_schema(kind: Mapping[str, str], schema: Mapping[str, Any], descriptions: Descriptions) -> dict[str, Any]:
     """Return the schema of a custom resource: the schema in its definition, and the fields that all objects have."""
     given = schema.get("properties") or {}
-    own = of_every_object({"allOf": [reference(OBJECT_META)], "default": {}}, descriptions)
+    own = common_fields({"allOf": [reference(OBJECT_META)], "default": {}}, descriptions)
     properties = {**own, **_without_meta(given)}
     return {**schema, "type": "object", "properties": properties, GROUP_VERSION_KIND: [dict(kind)]}
 

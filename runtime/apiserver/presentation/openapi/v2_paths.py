@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kcm.protocols.messages.commands import PatchType
-from kcm.runtime.apiserver.presentation.openapi.schemas import GROUP_VERSION_KIND, foreign_name, kind_of
+from kcm.runtime.apiserver.presentation.openapi.schemas import GROUP_VERSION_KIND, custom_type_name, kind_of
 from kcm.runtime.apiserver.presentation.openapi.v2_schemas import DELETE_OPTIONS, INFO, PATCH, STATUS, reference
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.subresources import subresource_of
@@ -191,7 +191,7 @@ class _Operations:
         return self._definition.strategy.return_deleted_object and self._definition.name != "namespaces"
 
     def _schema(self, kind: Mapping[str, str]) -> str:
-        return self._types.name_of(**kind) or foreign_name(kind)
+        return self._types.name_of(**kind) or custom_type_name(kind)
 
 
 def _shared(name: str) -> dict[str, str]:

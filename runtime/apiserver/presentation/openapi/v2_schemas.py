@@ -13,9 +13,9 @@ from kcm.runtime.apiserver.presentation.openapi.descriptions import Descriptions
 from kcm.runtime.apiserver.presentation.openapi.schemas import (
     GROUP_VERSION_KIND,
     PREFIX,
-    foreign_name,
+    common_fields,
+    custom_type_name,
     kind_of,
-    of_every_object,
     schema_of,
     schemas_of,
 )
@@ -62,7 +62,7 @@ def schemas(
         shown[name] = {**words, **({"description": description} if description else {})}
     for definition in definitions:
         if definition.schema is not None:
-            shown[foreign_name(kind_of(definition))] = _custom_kind(definition, definition.schema, descriptions)
+            shown[custom_type_name(kind_of(definition))] = _custom_kind(definition, definition.schema, descriptions)
     return shown
 
 
@@ -106,7 +106,7 @@ def _custom_kind(
     if schema.get(_PRESERVE):
         return {"type": "object", **kind}  # A client that sees some fields rejects all others.
     shown = custom_schema(schema)
-    own = of_every_object(reference(OBJECT_META), descriptions)
+    own = common_fields(reference(OBJECT_META), descriptions)
     return {**shown, "properties": {**shown.get("properties", {}), **own}, **kind}
 
 

@@ -31,7 +31,9 @@ def permit_kind(among: Granting, new: Object, old: Object | None, user: User) ->
     if _may(among, user, {**resource, "verb": "get", "name": "*", "namespace": "*"}):
         return []
     kind_text = f"kind={kind.get('kind') or ''}, apiVersion={kind.get('apiVersion') or ''}"
-    text = f'user {shown(user)} must have "get" permission on all objects of the referenced paramKind ({kind_text})'
+    text = (
+        f'user {format_user(user)} must have "get" permission on all objects of the referenced paramKind ({kind_text})'
+    )
     return [forbidden("spec.paramKind", text)]
 
 
@@ -62,7 +64,7 @@ def permit_reference(policies: str, *, swapped: bool = False) -> Permit:
         where = {"name": reference.get("name") or "", "namespace": reference.get("namespace") or ""}
         if _may(among, user, {**resource, **where, "verb": verb}):
             return []
-        lacks = f'user {shown(user)} does not have "{verb}" permission'
+        lacks = f'user {format_user(user)} does not have "{verb}" permission'
         if policy is None:
             why = f"unable to get policy {name} to determine minimum required permissions and {lacks} for all groups, "
             why += "versions and resources"
@@ -71,14 +73,14 @@ def permit_reference(policies: str, *, swapped: bool = False) -> Permit:
             why = f"unable to resolve paramKind {of} to determine minimum required permissions and {lacks} for all "
             why += "groups, versions and resources"
         else:
-            first, second = (verb, shown(user)) if swapped else (shown(user), verb)
+            first, second = (verb, format_user(user)) if swapped else (format_user(user), verb)
             why = f'user {first} does not have "{second}" permission on the object referenced by paramRef'
         return [forbidden("spec.paramRef", why)]
 
     return permit
 
 
-def shown(user: User) -> str:
+def format_user(user: User) -> str:
     """Format a user like Go's %v formats a *user.DefaultInfo."""
     extra = " ".join(f"{key}:[{' '.join(values)}]" for key, values in sorted(user.extra.items()))
     return f"&{{{user.name} {user.uid} [{' '.join(user.groups)}] map[{extra}]}}"

@@ -45,7 +45,7 @@ def subject_of(spec: Mapping[str, Any]) -> User:
     return User(spec.get("user") or "", spec.get("uid") or "", tuple(spec.get("groups") or ()), extra)
 
 
-def answer(review: Object, user: User, authorize: Authorize) -> None:
+def evaluate(review: Object, user: User, authorize: Authorize) -> None:
     """Authorize the user for the attributes in the spec, and write the decision to the status."""
     spec = review["spec"]
     decision = authorize(Access(user, spec.get(ATTRIBUTES) or spec.get(NON_RESOURCE_ATTRIBUTES) or {}))

@@ -17,9 +17,9 @@ from kcm.runtime.apiserver.kinds.core.pod import ephemeral_containers
 from kcm.runtime.apiserver.kinds.core.pod import resize as pod_resize
 from kcm.runtime.apiserver.kinds.core.pod.status import wrong_pod_status
 from kcm.runtime.apiserver.kinds.core.pod.updates import wrong_pod_update
-from kcm.runtime.apiserver.kinds.pod_spec.annotations import wrong_annotations, wrong_profiles
+from kcm.runtime.apiserver.kinds.pod_spec.annotations import wrong_annotations, wrong_apparmor_profiles
 from kcm.runtime.apiserver.kinds.pod_spec.defaults import default_pod_spec
-from kcm.runtime.apiserver.kinds.pod_spec.preparation import merge_label_keys, take_apparmor_annotations
+from kcm.runtime.apiserver.kinds.pod_spec.preparation import apply_apparmor_annotations, merge_label_keys
 from kcm.runtime.apiserver.kinds.pod_spec.resources import default_pod_resources
 from kcm.runtime.apiserver.kinds.pod_spec.usage import usage_problems
 from kcm.runtime.apiserver.kinds.pod_spec.validation import validate_pod_spec
@@ -102,7 +102,7 @@ def prepare_for_create(pod: Object) -> list[str]:
     if not pod["spec"].keys().isdisjoint(("affinity", "topologySpreadConstraints")):
         merge_label_keys(pod)
     detail = 'deprecated since v1.30; use the "appArmorProfile" field instead'
-    return [f"metadata.annotations[{key}]: {detail}" for key in take_apparmor_annotations(pod)]
+    return [f"metadata.annotations[{key}]: {detail}" for key in apply_apparmor_annotations(pod)]
 
 
 def warn(pod: Object, old: Object | None) -> Iterator[str]:
@@ -126,7 +126,7 @@ def validate(pod: Object) -> list[FieldError]:
 
 
 def validate_create(pod: Object) -> list[FieldError]:
-    spec, errors = pod["spec"], list(wrong_profiles(pod))
+    spec, errors = pod["spec"], list(wrong_apparmor_profiles(pod))
     if spec.get("ephemeralContainers"):
         errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
     if spec.get("schedulingGates") and spec.get("nodeName"):

@@ -38,7 +38,7 @@ def confirm_role(new: Object, old: Object | None, user: User, access: AccessCont
         "namespace": namespace,
         "name": access.name,
     }
-    if _is_allowed(access, user, attributes) or only_for_deletion(new, old):
+    if _is_allowed(access, user, attributes) or changes_only_gc_fields(new, old):
         return
     error = _missing_permissions(access, user, new, plural, rules_in(new))
     if (
@@ -62,7 +62,7 @@ def confirm_binding(new: Object, old: Object | None, user: User, access: AccessC
     attributes = {"verb": "bind", "resource": _PLURALS.get(kind, ""), "namespace": namespace, "name": name}
     if (
         MASTERS in user.groups
-        or only_for_deletion(new, old)
+        or changes_only_gc_fields(new, old)
         or (kind in _PLURALS and _is_allowed(access, user, attributes))
     ):
         return
@@ -107,7 +107,7 @@ def _aggregates(role: Object) -> bool:
     return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
 
 
-def only_for_deletion(new: Object, old: Object | None) -> bool:
+def changes_only_gc_fields(new: Object, old: Object | None) -> bool:
     """Report whether an update changes only metadata that the garbage collector changes, such as finalizers.
 
     The garbage collector may do this without the permissions that the role grants.
