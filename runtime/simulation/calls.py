@@ -154,7 +154,8 @@ class _ProcessCalls:
             stopped = True
             cancel()
 
-        self._outside.clock.call_after(0.0, lambda: self._thread.do(start))  # not within the actor that listens
+        # Start it in a later step, not within the handler of the actor that calls this.
+        self._outside.clock.call_after(0.0, lambda: self._thread.do(start))
         return lambda: self._thread.do(stop)
 
     def hung(self) -> Sequence[HungCall]:

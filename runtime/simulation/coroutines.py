@@ -75,7 +75,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             err, self._broken = self._broken, None
             raise err
 
-    # The methods of a loop that asyncio uses.
+    # Methods of an event loop that asyncio calls.
 
     def time(self) -> float:
         return self._clock.monotonic()
@@ -85,9 +85,8 @@ class VirtualLoop(asyncio.AbstractEventLoop):
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._due.append(handle)
-        if (
-            not self._running and len(self._due) == 1
-        ):  # called from outside of the loop, for example by a fake that puts an item into an asyncio.Queue
+        # Not running: called from outside of the loop, for example by a fake that puts an item into an asyncio.Queue.
+        if not self._running and len(self._due) == 1:
             self._clock.call_once(self._clock.monotonic(), lambda: self._thread.do(self._run))
         return handle
 

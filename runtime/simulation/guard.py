@@ -40,12 +40,8 @@ _CALLS: tuple[tuple[Any, str, str, str], ...] = (
     (subprocess.Popen, "__init__", "subprocess.Popen", PROCESSES),
     (os, "system", "os.system", PROCESSES),
     (os, "fork", "os.fork", PROCESSES),
-    (
-        threading.Condition,
-        "wait",
-        "threading.Condition.wait",
-        THREADS,
-    ),  # also used by events, queues, semaphores and futures
+    # Events, queues, semaphores and futures wait by this method.
+    (threading.Condition, "wait", "threading.Condition.wait", THREADS),
     (threading.Thread, "join", "threading.Thread.join", THREADS),
 )
 

@@ -106,7 +106,7 @@ class SimulatedNetwork:
     def _answer_later(
         self, server: ApiServer, questions: Sequence[Question], then: Callable[[list[Answer]], None]
     ) -> None:
-        # The events of watches wait for webhooks as requests do.
+        # Conversion webhooks delay the events of watches as they delay requests.
         def answer() -> None:
             if server is self._server and not self.server_is_down:
                 then([self.call_webhook(question) for question in questions])

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MOST_STEPS_AT_ONCE = 200_000  # steps without an advance of virtual time; more indicate an endless loop
 AT_MESSAGES = frozenset((FaultKind.ACTOR_CRASHED, FaultKind.ACTOR_VANISHED, FaultKind.ACTOR_HUNG))
-STOP = object()  # in a mailbox: messages after it are not handled
+STOP = object()  # item of a mailbox that ends the actor; messages behind it are not handled
 
 
 class HotLoopError(AssertionError):
@@ -365,7 +365,7 @@ class World:
                 return
             self.current = None
             self._end(actor)
-            if item is not None:  # on_start reports by itself, since pykka does not
+            if item is not None:  # the actor itself reports a failure of on_start
                 actor.on_failure(type(err), err, err.__traceback__)
         except Exception as err:
             self.current = None

@@ -18,7 +18,7 @@ from kcm.runtime.apiserver.errors.field_errors import quoted
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.registry.users import Access, Decision
 
-_NEVER_CHANGED = ("pods", "status")  # writers of pods/status cannot change owner references
+_NEVER_CHANGED = ("pods", "status")  # resource and subresource whose updates cannot change owner references
 _ANY_FINALIZERS = {
     "verb": "update",
     "group": "*",

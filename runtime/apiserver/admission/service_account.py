@@ -24,7 +24,7 @@ VOLUME_PREFIX = "kube-api-access-"
 # The service account controller may not have created the default account of a new namespace yet.
 PAUSE, PAUSES = 0.15, 9  # seconds and retries; upstream draws 0.1 to 0.2 s for each request
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
-TOKEN_SECONDS = 3607  # requested lifetime; upstream's servers extend it to a year, and warn about use of older tokens
+TOKEN_SECONDS = 3607  # requested lifetime; servers extend it to a year, and report the use of older tokens
 ENFORCE = "kubernetes.io/enforce-mountable-secrets"  # annotation of an account
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")  # Go's strconv.ParseBool
 MIRROR = "kubernetes.io/config.mirror"  # annotation of a mirror pod, which represents a static pod of a kubelet

@@ -167,7 +167,7 @@ class AuditEntry:
         return _without_managed_fields(found) if self._extent.without_managed_fields else found
 
 
-_STATUS = b'{"kind":"Status",'  # beginning of a response that is a Status, of errors and deletions
+_STATUS = b'{"kind":"Status",'  # first bytes of the responses to errors and deletions
 _ORDER = ("sourceIPs", "userAgent", "objectRef", "responseStatus", "requestObject", "responseObject")
 
 

@@ -98,7 +98,7 @@ class ApiHttp:
             checks={"ping": lambda: "", "store": self._resources.store_problem},
             checks_of_readiness={"shutdown": lambda: "process is shutting down" if self._ending else ""},
         )
-        self._queues: PriorityQueues[ApiRequest] | None = None  # once there is an event loop
+        self._queues: PriorityQueues[ApiRequest] | None = None  # created by the first request, on the event loop
         self._ending = False
         self._connections: BoundedConnections | None = None
 
@@ -149,7 +149,7 @@ class ApiHttp:
         """
         self._resources.take_back(because, handle_again=self._handle)
 
-    # --- what a connection calls
+    # --- methods that HttpServer calls for each connection and request
 
     def admit(self, request: ApiRequest) -> Response | None:
         try:
@@ -189,11 +189,11 @@ class ApiHttp:
         if authorization == identity.authorization:
             return identity.user
         user = self._authenticator.by_token(authorization)
-        if user is None:  # not remembered: the token may become valid
+        if user is None:  # not cached, because the token may become valid
             return None
         if user is ANONYMOUS:
             return certified
-        if not user.name.startswith(ACCOUNTS):  # the token of an account may expire
+        if not user.name.startswith(ACCOUNTS):  # tokens of service accounts are not cached, because they may expire
             identity.authorization, identity.user = authorization, user
         return user
 
@@ -260,9 +260,9 @@ class ApiHttp:
     def _authorize(self, request: ApiRequest) -> None:
         """Apply the impersonation headers of a request, and authorize the resulting user. Raises StatusError (403)."""
         info = request.info
-        if self._audit is not None and request.observer is None:  # else it is carried out again
+        if self._audit is not None and request.observer is None:  # it is set if the request is executed again
             self._audit.begin(request, request.user or ANONYMOUS, info)
-        if IMPERSONATE in b"\n".join(request.headers):  # loop over them only if there may be any
+        if IMPERSONATE in b"\n".join(request.headers):  # fast check: most requests have no such header
             self._impersonate(request)
         user = request.user or ANONYMOUS
         is_probe = info.verb == "get" and info.path in HEALTH
@@ -280,12 +280,12 @@ class ApiHttp:
             return
         found = self._impersonation.impersonate(request.user or ANONYMOUS, wanted, request.info)
         request.user = found.user
-        # Without the headers, so that a request that is handled again is not impersonated twice.
+        # Remove the headers, so that a request that is executed again is not impersonated twice.
         request.headers = {name: value for name, value in request.headers.items() if not name.startswith(IMPERSONATE)}
         if request.observer is not None:
             request.observer.impersonated(found.user, found.constraint)
 
-    # --- everything else
+    # --- snapshots
 
     def _take_snapshot(self, request: ApiRequest) -> None:
         """Write a snapshot of the store. Only members of system:masters may, because it contains all Secrets.

@@ -69,10 +69,11 @@ class ResourceRequests:
         self._clock, self._log = clock, log
         self._yaml = ThreadPoolExecutor(max_workers=1, thread_name_prefix="yaml")
         self._suspended_calls = SuspendedCalls(api.webhook_calls.conversion_context)
-        self._round_robin: RoundRobin | None = None  # of list conversions, once there is an event loop
+        self._round_robin: RoundRobin | None = None  # scheduler of list conversions, created on the event loop
         self._watching: Counter[str] = Counter()  # open watches, by user
         self._streams: set[WatchStream] = set()
-        self._pending: dict[ApiRequest, float] = {}  # requests whose changes are not durable, since when
+        # Requests that wait until changes are durable, with the time when they began to wait, in Unix seconds.
+        self._pending: dict[ApiRequest, float] = {}
         self._failure: StatusError | None = None
         api.suspend_long_computations()
         api.webhook_calls.call_asynchronously(self._suspended_calls.answer)

@@ -99,7 +99,7 @@ def _text(value: str | int | tuple[str, ...]) -> str:
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 
-_SHOWN = (BOOL, DURATION, _FILE, _PATH)  # kinds that are shown as they are parsed; texts are shown in quotes
+_SHOWN = (BOOL, DURATION, _FILE, _PATH)  # types whose `show` returns what `parse` reads; that of strings adds quotes
 _FLAGS = flags_in(ServerSettings, section="server")
 _CHOICES = {"durability": (FULL, RELAXED), "authorization": (RBAC, ALWAYS_ALLOW), "log_format": ("text", "json")}
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _GROUP = "admissionregistration.k8s.io"
 VALIDATING = (f"validatingadmissionpolicies.{_GROUP}", f"validatingadmissionpolicybindings.{_GROUP}")
 MUTATING = (f"mutatingadmissionpolicies.{_GROUP}", f"mutatingadmissionpolicybindings.{_GROUP}")
-MOST_KEPT = 8 * 1024 * 1024  # total bytes of the sources of compiled policies to cache, beside the sets in use
+MOST_KEPT = 8 * 1024 * 1024  # maximum total bytes of the sources of cached policies
 
 _kept: dict[bytes, AdmissionPolicy] = {}  # least recently used first
 
