@@ -18,18 +18,26 @@ from kcm.actors.simulation.campaign.settings import NODES_SETTING
 from kcm.actors.simulation.trials.actions import create, delete, merge, replace
 from kcm.actors.simulation.trials.cloud.cloud_node_lifecycle import switch_machine, terminate_machine
 from kcm.actors.simulation.trials.nodes.actions import (
-    WHILES,
-    Spell,
-    all_fall_silent,
+    DURATIONS,
+    Period,
     bare_pod,
-    register_anew,
+    reregister,
     set_taint,
+    silence_nodes,
 )
 from kcm.actors.simulation.trials.nodes.taint_eviction import PATIENT
 from kcm.actors.simulation.trials.nodes.taints import MAINTENANCE, SOON, tolerations
 from kcm.actors.simulation.trials.scenario import NAMESPACE, NOTHING, Action, Fleet, Scenario
-from kcm.actors.simulation.trials.silence import silenced
-from kcm.actors.simulation.trials.workloads.actions import KINDS, NAMES, kill, orphan, scale, set_image, workload
+from kcm.actors.simulation.trials.silence import silence_patch
+from kcm.actors.simulation.trials.workloads.actions import (
+    KINDS,
+    NAMES,
+    delete_one_pod,
+    orphan,
+    scale,
+    set_image,
+    workload,
+)
 from kcm.protocols.objects import make_key
 from kcm.protocols.resources import DEPLOYMENTS, NODES, REPLICASETS, Resource
 
@@ -98,7 +106,7 @@ def change(
         case "image":
             return set_image(at, resource, key, f"v{chance.randint(1, 4)}")
         case "kill":
-            return kill(at, name, chance.randrange(6))
+            return delete_one_pod(at, name, chance.randrange(6))
         case "recreated":
             other = workload(resource, name, chance.randint(1, 4), "v1", pod=pod, **spec)
             return replace(at, resource, key, other)
@@ -153,21 +161,21 @@ def _outage(
     chance: random.Random, names: Sequence[str], seconds: float, *, permanent: bool = False
 ) -> Iterable[Action]:
     at = _time(chance, seconds)
-    end = at if permanent else at + chance.choice(WHILES)
-    return all_fall_silent(names, Spell(at, end, ends=not permanent))
+    end = at if permanent else at + chance.choice(DURATIONS)
+    return silence_nodes(names, Period(at, end, ends=not permanent))
 
 
 def _happening(chance: random.Random, what: str, machine: HollowNode, seconds: float) -> Iterator[Action]:
     name = machine.name
     at, ends = _time(chance, seconds), chance.random() < 0.5
-    end = at + chance.choice(WHILES)
+    end = at + chance.choice(DURATIONS)
     match what:
         case "silent":
-            yield merge(at, NODES, name, silenced(True))
+            yield merge(at, NODES, name, silence_patch(True))
             if ends:
-                yield merge(end, NODES, name, silenced(False))
+                yield merge(end, NODES, name, silence_patch(False))
         case "out of service":
-            yield merge(at, NODES, name, silenced(True))
+            yield merge(at, NODES, name, silence_patch(True))
             yield set_taint(end, name, OUT_OF_SERVICE_TAINT, there=True)
         case "off":
             yield Action(at, f"{name} is switched off", lambda cluster: switch_machine(cluster, name, on=False))
@@ -178,7 +186,7 @@ def _happening(chance: random.Random, what: str, machine: HollowNode, seconds: f
         case "deleted":
             yield delete(at, NODES, name)
         case "recreated":
-            yield from register_anew(machine, Spell(at, end, ends=True))
+            yield from reregister(machine, Period(at, end, ends=True))
         case "cordoned":
             yield merge(at, NODES, name, {"spec": {"unschedulable": True}})
             if ends:

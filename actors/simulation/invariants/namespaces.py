@@ -68,7 +68,7 @@ def content_of(cluster: SimulatedCluster, namespace: str) -> Iterator[tuple[Reso
                 yield resource, objects
 
 
-def held_by(cluster: SimulatedCluster, namespace: str) -> list[str]:
+def finalizers_in(cluster: SimulatedCluster, namespace: str) -> list[str]:
     """Return the finalizers of the objects in a namespace, sorted and without duplicates."""
     there = (obj for _, objects in content_of(cluster, namespace) for obj in objects)
     return sorted({finalizer for obj in there for finalizer in finalizers_of(obj)})

@@ -18,7 +18,7 @@ def create(at: float, resource: Resource, obj: Object) -> Action:
 
     def do(cluster: SimulatedCluster) -> bool:
         namespace = namespace_of(obj) or (NAMESPACE if resource.namespaced else "")
-        if namespace and is_gone_or_going(cluster, namespace):
+        if namespace and is_missing_or_terminating(cluster, namespace):
             return False
         if cluster.get(resource, make_key(namespace, name_of(obj))) is not None:
             return False
@@ -28,7 +28,7 @@ def create(at: float, resource: Resource, obj: Object) -> Action:
     return Action(at, f"create {resource.kind} {name_of(obj)}", do)
 
 
-def is_gone_or_going(cluster: SimulatedCluster, namespace: str) -> bool:
+def is_missing_or_terminating(cluster: SimulatedCluster, namespace: str) -> bool:
     """Report whether the namespace is missing or terminating. It is missing if shrinking removed its creation."""
     there = cluster.get(NAMESPACES, namespace)
     return there is None or is_deleting(there)

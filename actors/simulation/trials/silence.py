@@ -10,7 +10,7 @@ from kcm.protocols.resources import NODES
 FOR_EVER = "1000000000"  # seconds of flapping period: the node is silent in the current one, which outlasts every run
 
 
-def silenced(silent: bool) -> Object:
+def silence_patch(silent: bool) -> Object:
     """Return the merge patch that silences a node, or lets it send heartbeats again."""
     return {"metadata": {"annotations": {FLAP: FOR_EVER if silent else None}}}
 
@@ -20,6 +20,6 @@ def is_silent(node: Object) -> bool:
     return annotations_of(node).get(FLAP) is not None
 
 
-def nodes_are_well(cluster: SimulatedCluster) -> bool:
+def no_node_is_silent(cluster: SimulatedCluster) -> bool:
     """Report whether no node is silenced."""
     return not any(map(is_silent, cluster.shown(NODES)))

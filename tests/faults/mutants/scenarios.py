@@ -75,7 +75,7 @@ def killed_and_scaled(scenario: Scenario) -> tuple[Action, ...]:
     """Delete most pods one after the other, then scale down."""
     chance = scenario.chance("killed and scaled")
 
-    def kill(cluster: SimulatedCluster) -> bool:
+    def delete_one_pod(cluster: SimulatedCluster) -> bool:
         pods = [pod for pod in pods_of(cluster, "set") if not is_deleting(pod)]
         cluster.delete(PODS, key_of(random.Random(f"kill {round(cluster.clock.monotonic()) % SCENARIOS}").choice(pods)))
         return True
@@ -83,7 +83,7 @@ def killed_and_scaled(scenario: Scenario) -> tuple[Action, ...]:
     times = sorted(round(chance.uniform(12.0, 19.0), 2) for _ in range(5))
     return (
         create(1.0, REPLICASETS, workload(REPLICASETS, "set", 4, "v1")),
-        *(Action(at, "delete a pod of set", kill) for at in times),
+        *(Action(at, "delete a pod of set", delete_one_pod) for at in times),
         merge(19.5, REPLICASETS, SET, scaled(1)),
     )
 

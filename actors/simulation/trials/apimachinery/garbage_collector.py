@@ -17,8 +17,8 @@ from kcm.protocols.resources import CONFIGMAPS, PODS, REPLICASETS
 FAMILY = "family-"  # prefix of the names of this trial's ConfigMaps
 POLICIES = ("Background", "Background", "Foreground", "Foreground", "Orphan")
 WAITED_FOR = frozenset({"foregroundDeletion", "orphan"})
-LOOKED_AT = (CONFIGMAPS, PODS, REPLICASETS)
-STRANGER = "00000000-0000-4000-8000-000000000000"  # a uid that no object has
+CHECKED = (CONFIGMAPS, PODS, REPLICASETS)
+UNKNOWN_UID = "00000000-0000-4000-8000-000000000000"  # a uid that no object has
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
@@ -31,25 +31,25 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 def _family(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
     """Create an owner, children (some with a second owner) and grandchildren; then delete the owner."""
     born, gone = scenario.times(chance, 2)
-    yield made(born, name)
-    yield made(born, f"{name}-other")
+    yield create_configmap(born, name)
+    yield create_configmap(born, f"{name}-other")
     for child in range(chance.randint(1, 3)):
         of = [name, f"{name}-other"] if chance.random() < 0.3 else [name]
-        yield made(born, f"{name}-child-{child}", owners=of, blocks=chance.random() < 0.7)
+        yield create_configmap(born, f"{name}-child-{child}", owners=of, blocks=chance.random() < 0.7)
         if chance.random() < 0.6:
-            yield made(
+            yield create_configmap(
                 born, f"{name}-grandchild-{child}", owners=[f"{name}-child-{child}"], blocks=chance.random() < 0.7
             )
     if chance.random() < 0.3:
-        yield made(born, f"{name}-stillborn", strangers=[name])
+        yield create_configmap(born, f"{name}-stillborn", unknown_owners=[name])
     policy = chance.choice(POLICIES)
     yield delete(gone, CONFIGMAPS, make_key(NAMESPACE, name), policy=policy)
     if policy == "Background" and chance.random() < 0.5:  # otherwise later actions would wait for its finalizers
-        yield made(gone, name)  # another object of that name, without dependents
+        yield create_configmap(gone, name)  # another object of that name, without dependents
 
 
-def made(
-    at: float, name: str, *, owners: Sequence[str] = (), blocks: bool = True, strangers: Sequence[str] = ()
+def create_configmap(
+    at: float, name: str, *, owners: Sequence[str] = (), blocks: bool = True, unknown_owners: Sequence[str] = ()
 ) -> Action:
     """Create a ConfigMap, once its owners exist and its name is free.
 
@@ -62,7 +62,7 @@ def made(
         if None in found or cluster.get(CONFIGMAPS, make_key(NAMESPACE, name)) is not None:
             return False
         uids = [*((owner, uid_of(obj)) for owner, obj in zip(owners, found, strict=True) if obj is not None)]
-        uids += [(stranger, STRANGER) for stranger in strangers]
+        uids += [(unknown_owner, UNKNOWN_UID) for unknown_owner in unknown_owners]
         references = [
             {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": uid, "blockOwnerDeletion": blocks}
             for owner, uid in uids
@@ -70,12 +70,12 @@ def made(
         cluster.create(CONFIGMAPS, {"metadata": {"name": name, "ownerReferences": references}})
         return True
 
-    whose = f" of {', '.join([*owners, *strangers])}" if owners or strangers else ""
+    whose = f" of {', '.join([*owners, *unknown_owners])}" if owners or unknown_owners else ""
     return Action(at, f"create ConfigMap {name}{whose}", do)
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    for resource in LOOKED_AT:
+    for resource in CHECKED:
         for obj in cluster.shown(resource):
             what = f"{resource.kind} {name_of(obj)}"
             if is_deleting(obj):

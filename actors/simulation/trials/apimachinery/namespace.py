@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.namespaces import NamespacesAreEmptiedInOrder, held_by
+from kcm.actors.simulation.invariants.namespaces import NamespacesAreEmptiedInOrder, finalizers_in
 from kcm.actors.simulation.trials.actions import create, delete
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
@@ -45,15 +45,15 @@ def _team(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Acti
             yield create(born, PODS, {**_in(name, f"p{number}"), "spec": spec})
     yield delete(gone, NAMESPACES, name)
     if held:
-        yield _released(later, CONFIGMAPS, make_key(name, "held"))
+        yield _release(later, CONFIGMAPS, make_key(name, "held"))
     if more:
-        yield _released(later, NAMESPACES, name)
+        yield _release(later, NAMESPACES, name)
     if chance.random() < 0.5:  # another namespace of that name, whose content must stay
         yield create(later, NAMESPACES, {"metadata": {"name": name}})
         yield create(later, CONFIGMAPS, _in(name, "kept"))
 
 
-def _released(at: float, resource: Resource, key: Key) -> Action:
+def _release(at: float, resource: Resource, key: Key) -> Action:
     """Remove the finalizers of an object if HOLD is one of them, as the owner of that finalizer does."""
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -74,7 +74,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         name = name_of(namespace)
         if not is_deleting(namespace):
             continue
-        if held_by(cluster, name):
+        if finalizers_in(cluster, name):
             continue
         if not finalizers_of(namespace):
             yield f"namespace {name} is being deleted, and nothing holds it"

@@ -44,13 +44,13 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     for number, at in enumerate(scenario.times(chance, chance.randint(5, 30), first=1.0)):
         resource, make = chance.choice(_kinds(chance))
         name = f"{resource.plural}-{number}"
-        yield _tried(at, "POST", resource, name, make(name))
+        yield _try(at, "POST", resource, name, make(name))
         if chance.random() < 0.5:
             later = round(chance.uniform(at, scenario.seconds), 2)
-            yield _tried(later, "DELETE", resource, name)
+            yield _try(later, "DELETE", resource, name)
         elif resource is PODS and chance.random() < 0.4:
             later = round(chance.uniform(at, scenario.seconds), 2)
-            yield chance.choice((_ends, _gets_a_deadline))(later, name)
+            yield chance.choice((_complete, _set_deadline))(later, name)
 
 
 def _create_namespace(cluster: SimulatedCluster) -> bool:
@@ -62,15 +62,15 @@ def _quota(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Act
     """Create a quota, change its limits, and sometimes recreate it."""
     scopes = chance.choice(SCOPES)
     made, *changed = scenario.times(chance, chance.randint(1, 4), first=0.6)
-    yield _tried(made, "POST", RESOURCE_QUOTAS, name, _quota_body(name, _hard(chance, scopes), scopes))
+    yield _try(made, "POST", RESOURCE_QUOTAS, name, _quota_body(name, _hard(chance, scopes), scopes))
     for at in changed:
         if chance.random() < 0.25:
-            yield _tried(at, "DELETE", RESOURCE_QUOTAS, name)
-            yield _tried(at, "POST", RESOURCE_QUOTAS, name, _quota_body(name, _hard(chance, scopes), scopes))
+            yield _try(at, "DELETE", RESOURCE_QUOTAS, name)
+            yield _try(at, "POST", RESOURCE_QUOTAS, name, _quota_body(name, _hard(chance, scopes), scopes))
         else:
             # A merge patch keeps the limits that it does not name, so all others are set to null.
             hard = {**dict.fromkeys(_NAMES), **_hard(chance, scopes)}
-            yield _tried(at, "PATCH", RESOURCE_QUOTAS, name, {"spec": {"hard": hard}})
+            yield _try(at, "PATCH", RESOURCE_QUOTAS, name, {"spec": {"hard": hard}})
 
 
 _NAMES = ("pods", "count/pods", "requests.cpu", "count/configmaps", "secrets", "services", "services.nodeports")
@@ -109,15 +109,15 @@ def _kinds(chance: random.Random) -> list[tuple[Resource, Body]]:
     return [(PODS, pod), (PODS, pod), (SERVICES, service), (CONFIGMAPS, plain), (SECRETS, plain)]
 
 
-def _ends(at: float, name: str) -> Action:
-    return _tried(at, "PATCH", PODS, name, {"status": {"phase": "Succeeded"}}, subresource="status")
+def _complete(at: float, name: str) -> Action:
+    return _try(at, "PATCH", PODS, name, {"status": {"phase": "Succeeded"}}, subresource="status")
 
 
-def _gets_a_deadline(at: float, name: str) -> Action:
-    return _tried(at, "PATCH", PODS, name, {"spec": {"activeDeadlineSeconds": DEADLINE}})
+def _set_deadline(at: float, name: str) -> Action:
+    return _try(at, "PATCH", PODS, name, {"spec": {"activeDeadlineSeconds": DEADLINE}})
 
 
-def _tried(
+def _try(
     at: float, method: str, resource: Resource, name: str, body: Object | None = None, *, subresource: str = ""
 ) -> Action:
     """Send a request once. Whether a quota permits it depends on the controller's latest count."""

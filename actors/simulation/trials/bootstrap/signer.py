@@ -10,8 +10,8 @@ from kcm.actors.controllers.bootstrap.signer import CLUSTER_INFO, CONTENT, NAME,
 from kcm.actors.controllers.bootstrap.token_secrets import EXPIRATION, NAMESPACE, SIGNS, TOKEN_ID, TOKEN_SECRET, TYPE
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.tokens import OnlySignaturesChange, is_signed_by, key_to_sign_with
-from kcm.actors.simulation.trials.bootstrap.tokens import EXPIRING, changed, deleted, made
-from kcm.actors.simulation.trials.identity.actions import if_there
+from kcm.actors.simulation.trials.bootstrap.tokens import EXPIRING, change_token, create_token, delete_token
+from kcm.actors.simulation.trials.identity.actions import if_exists
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import Object
@@ -28,7 +28,7 @@ CHANGES: tuple[tuple[Mapping[str, str | None], str], ...] = (
 )
 
 
-def _published(at: float, content: str) -> Action:
+def _publish(at: float, content: str) -> Action:
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(CONFIGMAPS, CLUSTER_INFO) is None:
             meta = {"name": NAME, "namespace": PUBLIC, "labels": {"by": "user"}}
@@ -47,34 +47,34 @@ def _change_of_info(at: float, chance: random.Random) -> Iterable[Action]:
         case 3:
             changes, text = {f"{SIGNATURE}nobody": "forged"}, "signed by nobody"
         case 4:
-            yield if_there(at, CONFIGMAPS, CLUSTER_INFO, {"data": None}, "emptied")
-            yield if_there(at + 2.0, CONFIGMAPS, CLUSTER_INFO, {"data": {CONTENT: "again"}}, "filled again")
+            yield if_exists(at, CONFIGMAPS, CLUSTER_INFO, {"data": None}, "emptied")
+            yield if_exists(at + 2.0, CONFIGMAPS, CLUSTER_INFO, {"data": {CONTENT: "again"}}, "filled again")
             return
         case _:
-            yield if_there(at, CONFIGMAPS, CLUSTER_INFO, None, "deleted")
-            yield _published(at + 1.0, "published again")
+            yield if_exists(at, CONFIGMAPS, CLUSTER_INFO, None, "deleted")
+            yield _publish(at + 1.0, "published again")
             return
-    yield if_there(at, CONFIGMAPS, CLUSTER_INFO, {"data": changes}, text)
+    yield if_exists(at, CONFIGMAPS, CLUSTER_INFO, {"data": changes}, text)
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
     chance = scenario.chance("bootstrap signer actions")
     born, *times = scenario.times(chance, chance.randint(3, 9), first=1.0)
-    yield _published(born, "clusters")
+    yield _publish(born, "clusters")
     for token in chance.sample(TOKENS, chance.randint(1, len(TOKENS))):
-        yield made(chance.choice(times), token)
+        yield create_token(chance.choice(times), token)
     for at in times:
         token = chance.choice(TOKENS)
         match chance.randrange(6):
             case 0 | 1:
                 yield from _change_of_info(at, chance)
             case 2:
-                yield deleted(at, token)
-                yield made(at + 1.5, token)
+                yield delete_token(at, token)
+                yield create_token(at + 1.5, token)
             case 3:
-                yield deleted(at, token)
+                yield delete_token(at, token)
             case _:
-                yield changed(at, token, *chance.choice(CHANGES))
+                yield change_token(at, token, *chance.choice(CHANGES))
 
 
 def _data(cluster: SimulatedCluster) -> Mapping[str, str]:

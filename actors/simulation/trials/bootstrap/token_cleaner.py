@@ -11,7 +11,15 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.tokens import CLEANER, expiry
 from kcm.actors.simulation.invariants.workloads.lifetimes import NotDeletedBeforeExpiry
 from kcm.actors.simulation.trials.actions import unless_gone
-from kcm.actors.simulation.trials.bootstrap.tokens import EXPIRING, PREFIX, changed, deleted, encoded, key_of, made
+from kcm.actors.simulation.trials.bootstrap.tokens import (
+    EXPIRING,
+    PREFIX,
+    change_token,
+    create_token,
+    delete_token,
+    encoded,
+    key_of,
+)
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import annotations_of, labels_of, name_of
@@ -27,30 +35,32 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     chance = scenario.chance("token cleaner actions")
     for number in range(chance.randint(1, 4)):
         yield from _life(scenario, chance, f"{EXPIRING}{number:03}")
-    yield made(2.0, f"{EXPIRING}zzz", lives=0.0, type="Opaque")
+    yield create_token(2.0, f"{EXPIRING}zzz", lives=0.0, type="Opaque")
 
 
 def _life(scenario: Scenario, chance: random.Random, token: str) -> Iterator[Action]:
     """Create a token, change its expiry, and finally let it expire, delete it, or extend it before it expires."""
     born, *changes, after = scenario.times(chance, chance.randint(2, 4))
-    yield made(born, token, lives=chance.choice((None, LONG)))
+    yield create_token(born, token, lives=chance.choice((None, LONG)))
     for at in changes:
-        yield _lives(at, token, chance.choice((None, LONG)))
+        yield _set_expiry(at, token, chance.choice((None, LONG)))
     match chance.randrange(6):
         case 0:
-            yield changed(after, token, {EXPIRATION: "tomorrow"}, "given no time but a word")
+            yield change_token(after, token, {EXPIRATION: "tomorrow"}, "given no time but a word")
         case 1:
-            yield deleted(after, token)
+            yield delete_token(after, token)
         case 2 | 3:
-            yield _lives(after, token, chance.choice(SHORT))
+            yield _set_expiry(after, token, chance.choice(SHORT))
         case 4:
-            yield _lives(after, token, EXTENDED)
+            yield _set_expiry(after, token, EXTENDED)
             if chance.random() < 0.8:
                 at = round(after + chance.uniform(1.0, 12.0), 2)
-                yield unless_gone(_lives(at, token, chance.choice((None, LONG)), late=True), SECRETS, key_of(token))
+                yield unless_gone(
+                    _set_expiry(at, token, chance.choice((None, LONG)), late=True), SECRETS, key_of(token)
+                )
 
 
-def _lives(at: float, token: str, seconds: float | None, *, late: bool = False) -> Action:
+def _set_expiry(at: float, token: str, seconds: float | None, *, late: bool = False) -> Action:
     """Set the token's expiry to this many seconds from now; None for no expiry."""
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -79,7 +89,7 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     return {name_of(our): labels_of(our) for our in ours if LATE not in annotations_of(our)}
 
 
-def _lives_its_time(cluster: SimulatedCluster) -> NotDeletedBeforeExpiry:
+def _not_deleted_early(cluster: SimulatedCluster) -> NotDeletedBeforeExpiry:
     return NotDeletedBeforeExpiry(cluster, "no token goes too early", client=CLEANER, storage="secrets", expiry=expiry)
 
 
@@ -88,6 +98,6 @@ TRIAL = Trial(
     actions=_actions,
     unsettled=_unsettled,
     end_state=_end_state,
-    invariants=lambda cluster, _options: (_lives_its_time(cluster),),
+    invariants=lambda cluster, _options: (_not_deleted_early(cluster),),
     deletes=(SECRETS,),
 )

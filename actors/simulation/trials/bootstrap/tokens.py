@@ -32,7 +32,9 @@ def token(token_id: str, *, type: str = TYPE, **more: str) -> Object:
     return {"metadata": meta, "type": type, "data": encoded(data)}
 
 
-def made(at: float, token_id: str, *, lives: float | None = None, type: str = TYPE, expiration: str = "") -> Action:
+def create_token(
+    at: float, token_id: str, *, lives: float | None = None, type: str = TYPE, expiration: str = ""
+) -> Action:
     """Create a token unless one with this id exists.
 
     lives: seconds until it expires; None for no expiry.
@@ -49,7 +51,7 @@ def made(at: float, token_id: str, *, lives: float | None = None, type: str = TY
     return Action(at, f"token {token_id} is made, {life}", do)
 
 
-def changed(at: float, token_id: str, data: Mapping[str, str | None], text: str) -> Action:
+def change_token(at: float, token_id: str, data: Mapping[str, str | None], text: str) -> Action:
     """Change the token's data if it exists."""
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -60,7 +62,7 @@ def changed(at: float, token_id: str, data: Mapping[str, str | None], text: str)
     return Action(at, f"token {token_id} is {text}", do)
 
 
-def deleted(at: float, token_id: str) -> Action:
+def delete_token(at: float, token_id: str) -> Action:
     """Delete the token if it exists."""
 
     def do(cluster: SimulatedCluster) -> bool:

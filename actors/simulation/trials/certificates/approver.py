@@ -9,7 +9,14 @@ from kcm.actors.controllers.certificates.shared.requests import CERTIFICATE_SIGN
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.certificates import OnlyKubeletsAreApproved
 from kcm.actors.simulation.trials.actions import delete
-from kcm.actors.simulation.trials.certificates.requesters import FIRST, FORGED, GREEDY, OWN, asks, kind_of
+from kcm.actors.simulation.trials.certificates.requesters import (
+    FIRST,
+    FORGED,
+    GREEDY,
+    OWN,
+    kind_of,
+    request_certificate,
+)
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import name_of
@@ -21,7 +28,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     for number, at in enumerate(scenario.times(chance, chance.choice((0, 1, 2, 4)))):
         kind = chance.choice((OWN, OWN, FIRST, FORGED, GREEDY))
         name = f"{kind.name}-{number}"
-        yield asks(at, kind, name)
+        yield request_certificate(at, kind, name)
         if chance.random() < 0.2:
             yield delete(min(at + 5.0, scenario.seconds), CERTIFICATE_SIGNING_REQUESTS, name)
 

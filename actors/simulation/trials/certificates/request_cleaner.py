@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from kcm.actors.controllers.certificates.shared.requests import CERTIFICATE_SIGNING_REQUESTS
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.certificates import OnlyOverdueRequestsAreCleaned, is_overdue
-from kcm.actors.simulation.trials.certificates.requesters import FOREIGN, asks, decides
+from kcm.actors.simulation.trials.certificates.requesters import FOREIGN, decide, request_certificate
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import name_of
@@ -24,8 +24,8 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     chance = scenario.chance("certificate cleaning actions")
     for number in range(chance.choice((0, 1, 2, 3))):
         name = f"{FOREIGN.name}-old-{number}"
-        yield asks(0.0, FOREIGN, name)
-        yield decides(0.0, name, chance.choice(("Approved", "Denied", "Denied")), ago=chance.choice(AGES))
+        yield request_certificate(0.0, FOREIGN, name)
+        yield decide(0.0, name, chance.choice(("Approved", "Denied", "Denied")), ago=chance.choice(AGES))
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

@@ -87,7 +87,7 @@ def pem_of(kind: RequestKind, name: str) -> bytes:
     return request_pem(common_name, *kind.organizations, dns_names=kind.dns_names)
 
 
-def asks(at: float, kind: RequestKind, name: str, **spec: Any) -> Action:
+def request_certificate(at: float, kind: RequestKind, name: str, **spec: Any) -> Action:
     """Create a request. name: must begin with the name of the kind."""
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -111,7 +111,7 @@ def asks(at: float, kind: RequestKind, name: str, **spec: Any) -> Action:
     return Action(at, f"{kind.user or 'a kubelet'} asks for certificate {name}", do)
 
 
-def decides(at: float, name: str, decision: str, *, ago: float = 0.0) -> Action:
+def decide(at: float, name: str, decision: str, *, ago: float = 0.0) -> Action:
     """Approve or deny a request as an administrator, once the request exists; does nothing if it is decided already.
 
     decision: "Approved" or "Denied".

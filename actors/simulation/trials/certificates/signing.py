@@ -15,9 +15,9 @@ from kcm.actors.simulation.trials.certificates.requesters import (
     NAMELESS,
     SERVER,
     SERVING,
-    asks,
-    decides,
+    decide,
     kind_of,
+    request_certificate,
 )
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
@@ -31,15 +31,15 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
         kind = chance.choice((CLIENT, CLIENT, SERVING, NAMELESS, SERVER, FOREIGN))
         name = f"{kind.name}-{number}"
         spec = {"expirationSeconds": chance.choice((600, 86400))} if chance.random() < 0.5 else {}
-        yield asks(at, kind, name, **spec)
+        yield request_certificate(at, kind, name, **spec)
         if chance.random() < 0.9:
-            yield decides(at + 1.0, name, chance.choice(("Approved", "Approved", "Denied")))
+            yield decide(at + 1.0, name, chance.choice(("Approved", "Approved", "Denied")))
     if chance.random() < 0.4:
         [at] = scenario.times(chance, 1)
-        yield from _replaced(at)
+        yield from _replace_authority(at)
 
 
-def _replaced(at: float) -> Iterable[Action]:
+def _replace_authority(at: float) -> Iterable[Action]:
     """Replace the authority in two steps: the certificate first, so that it does not match the key meanwhile."""
 
     def certificate(_cluster: SimulatedCluster) -> bool:

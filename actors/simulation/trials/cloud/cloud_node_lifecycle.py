@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from kcm.actors.controllers.cloud.cloud_node_lifecycle import SHUTDOWN
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.nodes.nodes import NodesWithMachinesAreKept
-from kcm.actors.simulation.trials.nodes.actions import draw_spell
+from kcm.actors.simulation.trials.nodes.actions import draw_period
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.settings import fake_cloud
-from kcm.actors.simulation.trials.silence import silenced
+from kcm.actors.simulation.trials.silence import silence_patch
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.nodes import node_facts
 from kcm.protocols.objects import name_of
@@ -25,15 +25,15 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
         yield from _shut_down(scenario, chance, name)
     if chance.random() < 0.3 and (name := pool.take(removed=True)) is not None:
         yield Action(
-            draw_spell(scenario, chance).at, f"the machine of {name} is gone", lambda c: terminate_machine(c, name)
+            draw_period(scenario, chance).at, f"the machine of {name} is gone", lambda c: terminate_machine(c, name)
         )
 
 
 def _shut_down(scenario: Scenario, chance: random.Random, name: str) -> Iterable[Action]:
-    spell = draw_spell(scenario, chance)
-    yield Action(spell.at, f"{name} is switched off", lambda cluster: switch_machine(cluster, name, on=False))
-    if spell.ends:
-        yield Action(spell.end, f"{name} is switched on", lambda cluster: switch_machine(cluster, name, on=True))
+    period = draw_period(scenario, chance)
+    yield Action(period.at, f"{name} is switched off", lambda cluster: switch_machine(cluster, name, on=False))
+    if period.ends:
+        yield Action(period.end, f"{name} is switched on", lambda cluster: switch_machine(cluster, name, on=True))
 
 
 def switch_machine(cluster: SimulatedCluster, name: str, *, on: bool) -> bool:
@@ -42,7 +42,7 @@ def switch_machine(cluster: SimulatedCluster, name: str, *, on: bool) -> bool:
         return False
     machines = fake_cloud(cluster).instances
     (machines.start if on else machines.shut_down)(name)
-    cluster.merge(NODES, name, silenced(not on))
+    cluster.merge(NODES, name, silence_patch(not on))
     return True
 
 
@@ -50,7 +50,7 @@ def terminate_machine(cluster: SimulatedCluster, name: str) -> bool:
     """Terminate a node's machine; its kubelet stays silent. Returns False if the node does not exist."""
     if cluster.get(NODES, name) is None:
         return False
-    cluster.merge(NODES, name, silenced(True))
+    cluster.merge(NODES, name, silence_patch(True))
     fake_cloud(cluster).instances.terminate(name)
     return True
 

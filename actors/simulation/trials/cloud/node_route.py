@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.nodes.nodes import RoutesOfNodesAreKept, pod_cidrs
-from kcm.actors.simulation.trials.nodes.actions import draw_spell, remove
+from kcm.actors.simulation.trials.nodes.actions import draw_period, remove
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.settings import fake_cloud, options_of
 from kcm.actors.simulation.trials.trial import Trial
@@ -21,7 +21,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     chance = scenario.chance("node route actions")
     for _ in range(chance.choice((0, 0, 0, 1, 1, 2))):
         if (name := scenario.nodes.take(removed=True)) is not None:
-            yield from remove(name, draw_spell(scenario, chance))
+            yield from remove(name, draw_period(scenario, chance))
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

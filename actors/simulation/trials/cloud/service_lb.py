@@ -16,7 +16,7 @@ from kcm.actors.controllers.cloud.service_lb.reconciler import ingress_of
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.balancers import BalancersAreGuarded
 from kcm.actors.simulation.trials.actions import create, delete, merge, unless_gone
-from kcm.actors.simulation.trials.nodes.actions import draw_spell
+from kcm.actors.simulation.trials.nodes.actions import draw_period
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.actors.simulation.trials.settings import fake_cloud, options_of
 from kcm.actors.simulation.trials.trial import Trial
@@ -37,10 +37,10 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
         yield from scenario.life(chance, make=user.make, changes=changes, remove=user.remove, at=1.0, most=4)
     machines = sorted(scenario.nodes.machines)
     for name in chance.sample(machines, min(len(machines), chance.choice((0, 1, 2)))):
-        spell = draw_spell(scenario, chance)
-        yield _exclude(spell.at, name, "true", "is kept out of load balancers")
-        if spell.ends:
-            yield _exclude(spell.end, name, None, "is kept out of load balancers no more")
+        period = draw_period(scenario, chance)
+        yield _exclude(period.at, name, "true", "is kept out of load balancers")
+        if period.ends:
+            yield _exclude(period.end, name, None, "is kept out of load balancers no more")
 
 
 def _exclude(at: float, node: str, value: str | None, text: str) -> Action:

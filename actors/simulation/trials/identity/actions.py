@@ -13,13 +13,13 @@ from kcm.protocols.resources import NAMESPACES, Resource
 TEAMS = ("team-a", "team-b")
 
 
-def active(cluster: SimulatedCluster) -> Iterator[str]:
+def active_namespaces(cluster: SimulatedCluster) -> Iterator[str]:
     for namespace in cluster.shown(NAMESPACES):
         if (namespace.get("status") or {}).get("phase") == "Active" and not is_deleting(namespace):
             yield name_of(namespace)
 
 
-def namespaces_come_and_go(scenario: Scenario, purpose: str) -> Iterable[Action]:
+def create_and_delete_namespaces(scenario: Scenario, purpose: str) -> Iterable[Action]:
     chance = scenario.chance(f"namespaces for {purpose}")
     for name in chance.sample(TEAMS, chance.randint(0, len(TEAMS))):
         born = round(chance.uniform(1.0, scenario.seconds / 2), 2)
@@ -32,7 +32,7 @@ def namespaces_come_and_go(scenario: Scenario, purpose: str) -> Iterable[Action]
                 yield create(gone + 2.0, NAMESPACES, {"metadata": {"name": name}})
 
 
-def if_there(at: float, resource: Resource, key: Key, changes: Object | None, text: str) -> Action:
+def if_exists(at: float, resource: Resource, key: Key, changes: Object | None, text: str) -> Action:
     """Apply a merge patch, or delete the object without `changes`. Does nothing if the object does not exist."""
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -46,7 +46,7 @@ def if_there(at: float, resource: Resource, key: Key, changes: Object | None, te
     return Action(at, f"{resource.kind} {key} is {text}", do)
 
 
-def managers_restart(at: float) -> Action:
+def restart_managers(at: float) -> Action:
     """Restart the managers, as in an upgrade of the control plane: passes that run at the start run again."""
 
     def do(cluster: SimulatedCluster) -> bool:

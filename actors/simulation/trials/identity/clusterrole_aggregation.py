@@ -8,7 +8,7 @@ from typing import Any
 
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.roles import OnlyAggregatedRulesAreWritten, aggregated
-from kcm.actors.simulation.trials.identity.actions import if_there
+from kcm.actors.simulation.trials.identity.actions import if_exists
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import Object, labels_of, name_of
@@ -37,7 +37,7 @@ def _selectors(chance: random.Random, whole: str) -> list[Object]:
     return chance.choice(([mine], [mine, wide], [wide, mine]))
 
 
-def _made(at: float, role: Object) -> Action:
+def _create(at: float, role: Object) -> Action:
     """Create the role unless the name exists."""
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -67,24 +67,24 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     for name in (*PARTS, *WHOLES):
         make = _whole if name in WHOLES else _part
         born, *times = scenario.times(chance, chance.randint(2, 5), first=1.0)
-        yield _made(born, make(chance, name))
+        yield _create(born, make(chance, name))
         for at in times:
             match chance.randrange(8):
                 case 0:
-                    yield if_there(at, CLUSTER_ROLES, name, None, "deleted")
+                    yield if_exists(at, CLUSTER_ROLES, name, None, "deleted")
                     if chance.random() < 0.6:
-                        yield _made(at + chance.choice((0.0, 1.0)), make(chance, name))
+                        yield _create(at + chance.choice((0.0, 1.0)), make(chance, name))
                 case 1 | 2 | 3:
-                    yield if_there(at, CLUSTER_ROLES, name, {"rules": _rules(chance)}, "given other rules")
+                    yield if_exists(at, CLUSTER_ROLES, name, {"rules": _rules(chance)}, "given other rules")
                 case _ if name in PARTS:
                     changes: Object = {"metadata": {"labels": _labels(chance, WHOLES)}}
-                    yield if_there(at, CLUSTER_ROLES, name, changes, f"labelled {changes['metadata']['labels']}")
+                    yield if_exists(at, CLUSTER_ROLES, name, changes, f"labelled {changes['metadata']['labels']}")
                 case 4:
                     changes = {"aggregationRule": None, "rules": _rules(chance)}
-                    yield if_there(at, CLUSTER_ROLES, name, changes, "made to aggregate nothing any more")
+                    yield if_exists(at, CLUSTER_ROLES, name, changes, "made to aggregate nothing any more")
                 case _:
                     changes = {"aggregationRule": {"clusterRoleSelectors": _selectors(chance, name)}}
-                    yield if_there(at, CLUSTER_ROLES, name, changes, f"made to select {changes}")
+                    yield if_exists(at, CLUSTER_ROLES, name, changes, f"made to select {changes}")
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

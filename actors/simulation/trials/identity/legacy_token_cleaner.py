@@ -20,7 +20,7 @@ from kcm.actors.options import Options
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.observer import Fail, Observation, Submitted, shown
-from kcm.actors.simulation.trials.identity.actions import in_default, managers_restart
+from kcm.actors.simulation.trials.identity.actions import in_default, restart_managers
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.settings import options_of
 from kcm.actors.simulation.trials.trial import Trial
@@ -71,9 +71,9 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
         return True
 
     yield Action(at, f"an account of an old release is there, with {', '.join(cases)}", do)
-    yield managers_restart(at + 3.0)
+    yield restart_managers(at + 3.0)
     # The last run must happen after the faults: if a list was stale, the next run would be a day later.
-    yield managers_restart(scenario.disturbed + REST)
+    yield restart_managers(scenario.disturbed + REST)
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

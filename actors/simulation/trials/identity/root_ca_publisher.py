@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kcm.actors.controllers.identity.root_ca_publisher import ANNOTATION, DATA_KEY, NAME
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.processes import AUTHORITY
-from kcm.actors.simulation.trials.identity.actions import active, if_there, namespaces_come_and_go
+from kcm.actors.simulation.trials.identity.actions import active_namespaces, create_and_delete_namespaces, if_exists
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import annotations_of, make_key
@@ -24,16 +24,16 @@ CHANGES = (
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    yield from namespaces_come_and_go(scenario, "roots")
+    yield from create_and_delete_namespaces(scenario, "roots")
     chance = scenario.chance("root certificate actions")
     for at in scenario.times(chance, chance.randint(0, 4)):
         key = make_key(chance.choice(("default", "kube-public", "team-a-roots")), NAME)
         changes, text = chance.choice(CHANGES)
-        yield if_there(at, CONFIGMAPS, key, changes, text)
+        yield if_exists(at, CONFIGMAPS, key, changes, text)
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    for namespace in active(cluster):
+    for namespace in active_namespaces(cluster):
         found = cluster.get(CONFIGMAPS, make_key(namespace, NAME))
         if found is None:
             yield f"namespace {namespace} has no {NAME}"

@@ -12,7 +12,7 @@ from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.observer import Fail, Observation, Submitted, shown
 from kcm.actors.simulation.processes import AUTHORITY
-from kcm.actors.simulation.trials.identity.actions import if_there, in_default
+from kcm.actors.simulation.trials.identity.actions import if_exists, in_default
 from kcm.actors.simulation.trials.identity.key import signing_key
 from kcm.actors.simulation.trials.scenario import NAMESPACE as WHERE
 from kcm.actors.simulation.trials.scenario import Action, Scenario
@@ -31,7 +31,7 @@ CHANGES = (
 )
 
 
-def made_if_missing(at: float, resource: Resource, obj: Object) -> Action:
+def create_if_missing(at: float, resource: Resource, obj: Object) -> Action:
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(resource, in_default(name_of(obj))) is None:
             cluster.create(resource, obj)
@@ -48,22 +48,22 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     chance = scenario.chance("token actions")
     for account in ACCOUNTS:
         times = iter(scenario.times(chance, 6))
-        yield made_if_missing(next(times), SERVICE_ACCOUNTS, {"metadata": {"name": account}})
+        yield create_if_missing(next(times), SERVICE_ACCOUNTS, {"metadata": {"name": account}})
         secret = f"{account}-token"
         for at in times:
             match chance.randrange(5):
                 case 0 | 1:
-                    yield made_if_missing(at, SECRETS, token_secret(secret, account))
+                    yield create_if_missing(at, SECRETS, token_secret(secret, account))
                 case 2:
                     listed = {"secrets": [{"name": secret}, {"name": "other"}]}
-                    yield if_there(at, SERVICE_ACCOUNTS, in_default(account), listed, "made to list its token")
+                    yield if_exists(at, SERVICE_ACCOUNTS, in_default(account), listed, "made to list its token")
                 case 3:
-                    yield if_there(at, SERVICE_ACCOUNTS, in_default(account), None, "deleted")
+                    yield if_exists(at, SERVICE_ACCOUNTS, in_default(account), None, "deleted")
                     if chance.random() < 0.5:
-                        yield made_if_missing(at + 1.0, SERVICE_ACCOUNTS, {"metadata": {"name": account}})
+                        yield create_if_missing(at + 1.0, SERVICE_ACCOUNTS, {"metadata": {"name": account}})
                 case _:
                     changes, text = chance.choice(CHANGES)
-                    yield if_there(at, SECRETS, in_default(secret), changes, text)
+                    yield if_exists(at, SECRETS, in_default(secret), changes, text)
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

@@ -8,7 +8,7 @@ from kcm.actors.controllers.identity.trust_bundle_publisher import GROUP, PLURAL
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.processes import AUTHORITY
 from kcm.actors.simulation.trials.actions import create
-from kcm.actors.simulation.trials.identity.actions import if_there
+from kcm.actors.simulation.trials.identity.actions import if_exists
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import Object, name_of
@@ -43,9 +43,9 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     yield create(times[1], BUNDLES, _bundle(OTHERS, "example.com/mine"))
     for at in times[2:]:
         if chance.random() < 0.5:
-            yield if_there(at, BUNDLES, OURS, None, "deleted")
+            yield if_exists(at, BUNDLES, OURS, None, "deleted")
         else:
-            yield if_there(at, BUNDLES, OURS, {"spec": {"trustBundle": OLD}}, "falsified")
+            yield if_exists(at, BUNDLES, OURS, {"spec": {"trustBundle": OLD}}, "falsified")
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

@@ -16,7 +16,7 @@ from kcm.actors.simulation.invariants.ownership import Owns, storage_of
 from kcm.actors.simulation.trials.network.actions import TOPOLOGY_MODE, services
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.actors.simulation.trials.settings import options_of
-from kcm.actors.simulation.trials.silence import nodes_are_well
+from kcm.actors.simulation.trials.silence import no_node_is_silent
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import (
     Object,
@@ -42,10 +42,10 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     yield from services(scenario)
     chance = scenario.chance("endpointslice actions")
     for at in scenario.times(chance, chance.randint(0, 3)):
-        yield _meddle(at, chance)
+        yield _tamper(at, chance)
 
 
-def _meddle(at: float, chance: random.Random) -> Action:
+def _tamper(at: float, chance: random.Random) -> Action:
     """Falsify or delete a slice if one exists."""
     way, number = chance.choice(("delete", "empty", "relabel", "rename")), chance.randrange(4)
 
@@ -111,10 +111,10 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         elif not slices or any(len(endpoint_slice.get("endpoints") or ()) > most for endpoint_slice in slices):
             yield f"service {name} has {len(slices)} slices, and one of them more than {most} endpoints"
         else:
-            yield from _unlike_their_service(service, slices, endpoints, zones)
+            yield from _differences_from_service(service, slices, endpoints, zones)
 
 
-def _unlike_their_service(
+def _differences_from_service(
     service: Object, slices: Sequence[Object], endpoints: Sequence[Object], zones: Mapping[str, str | None]
 ) -> Iterable[str]:
     name = name_of(service)
@@ -166,7 +166,7 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
         if controller_of(replicaset) is not None
     }
     in_order = {uid_of(statefulset) for statefulset in cluster.shown(STATEFULSETS, NAMESPACE)}
-    held_up = set() if nodes_are_well(cluster) else rolled_out | in_order
+    held_up = set() if no_node_is_silent(cluster) else rolled_out | in_order
     owners = {name_of(pod): controller_of(pod) for pod in cluster.shown(PODS, NAMESPACE)}
     counted = {name for name, owner in owners.items() if owner is not None and owner.uid not in held_up}
     return {

@@ -32,7 +32,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     meta = {"name": NAME, "namespace": NAMESPACE}
     yield create(1.0, SERVICES, {"metadata": meta, "spec": {"ports": [{"port": 5432}]}})
     yield create(chance.choice((0.5, 1.5)), ENDPOINTS, {"metadata": meta, "subsets": _subsets(chance)})
-    changes = (_rewritten, _rewritten, _labelled, _skipped, _meddled)
+    changes = (_rewrite, _rewrite, _label, _skip, _tamper_with_slice)
     for at in scenario.times(chance, chance.randint(1, 5)):
         yield from chance.choice(changes)(chance, at)
 
@@ -46,26 +46,26 @@ def _subsets(chance: random.Random) -> list[Object]:
     return [{**{field: found for field, found in some.items() if found}, "ports": named}] if ips else []
 
 
-def _rewritten(chance: random.Random, at: float) -> Iterator[Action]:
+def _rewrite(chance: random.Random, at: float) -> Iterator[Action]:
     yield merge(at, ENDPOINTS, KEY, {"subsets": _subsets(chance)})
 
 
-def _labelled(chance: random.Random, at: float) -> Iterator[Action]:
+def _label(chance: random.Random, at: float) -> Iterator[Action]:
     changes = {"labels": {"tier": chance.choice(("back", None))}, "annotations": {"note": chance.choice(("x", None))}}
     yield merge(at, ENDPOINTS, KEY, {"metadata": changes})
 
 
-def _skipped(chance: random.Random, at: float) -> Iterator[Action]:
+def _skip(chance: random.Random, at: float) -> Iterator[Action]:
     yield merge(at, ENDPOINTS, KEY, {"metadata": {"labels": {SKIP_MIRROR: chance.choice(("true", "false", None))}}})
 
 
-def _meddled(chance: random.Random, at: float) -> Iterator[Action]:
+def _tamper_with_slice(chance: random.Random, at: float) -> Iterator[Action]:
     """Falsify or delete a mirrored slice if one exists."""
     way = chance.choice(("delete", "empty"))
-    yield Action(at, f"a mirror is meddled with: {way}", partial(_meddle, way))
+    yield Action(at, f"a mirror is meddled with: {way}", partial(_tamper, way))
 
 
-def _meddle(way: str, cluster: SimulatedCluster) -> bool:
+def _tamper(way: str, cluster: SimulatedCluster) -> bool:
     for slice_ in managed_slices(cluster, MANAGER)[:1]:
         if way == "delete":
             cluster.delete(ENDPOINT_SLICES, key_of(slice_))

@@ -12,16 +12,16 @@ from kcm.actors.hollow.nodes.objects import new_node
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.trials.actions import create, delete, merge
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from kcm.actors.simulation.trials.silence import silenced
+from kcm.actors.simulation.trials.silence import silence_patch
 from kcm.protocols.nodes import NO_EXECUTE
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import NODES, PODS
 
-WHILES = (10.0, 25.0, 40.0, 60.0)  # seconds that a spell lasts
+DURATIONS = (10.0, 25.0, 40.0, 60.0)  # seconds that a spell lasts
 FIRST = 5.0  # seconds; no spell begins earlier
 
 
-class Spell(NamedTuple):
+class Period(NamedTuple):
     """Period of an event on a node. ends: False if it lasts until the end of the run."""
 
     at: float
@@ -29,31 +29,31 @@ class Spell(NamedTuple):
     ends: bool
 
 
-def draw_spell(scenario: Scenario, chance: random.Random) -> Spell:
+def draw_period(scenario: Scenario, chance: random.Random) -> Period:
     """Draw a spell, which ends in half of the cases."""
     [at] = scenario.times(chance, 1, first=FIRST)
-    return Spell(at, at + chance.choice(WHILES), chance.random() < 0.5)
+    return Period(at, at + chance.choice(DURATIONS), chance.random() < 0.5)
 
 
-def draw_spells(scenario: Scenario, chance: random.Random, *, most: int = 3) -> list[Spell]:
+def draw_periods(scenario: Scenario, chance: random.Random, *, most: int = 3) -> list[Period]:
     """Draw one to `most` spells, one after the other. All end, except for the last one in half of the cases."""
     times = scenario.times(chance, chance.randint(1, most), first=FIRST)
-    spells = []
+    periods = []
     for at, following in zip(times, [*times[1:], math.inf], strict=True):
-        lasting = min(chance.choice(WHILES), (following - at) / 2)
-        spells.append(Spell(at, round(at + lasting, 2), following < math.inf or chance.random() < 0.5))
-    return spells
+        lasting = min(chance.choice(DURATIONS), (following - at) / 2)
+        periods.append(Period(at, round(at + lasting, 2), following < math.inf or chance.random() < 0.5))
+    return periods
 
 
-def fall_silent(name: str, spell: Spell) -> Iterable[Action]:
+def silence_node(name: str, period: Period) -> Iterable[Action]:
     """Silence a node's kubelet until the end of the spell, if it ends."""
-    yield merge(spell.at, NODES, name, silenced(True), "falls silent")
-    if spell.ends:
-        yield merge(spell.end, NODES, name, silenced(False), "speaks again")
+    yield merge(period.at, NODES, name, silence_patch(True), "falls silent")
+    if period.ends:
+        yield merge(period.end, NODES, name, silence_patch(False), "speaks again")
 
 
-def all_fall_silent(names: Sequence[str], spell: Spell) -> Iterable[Action]:
-    """Silence several nodes at once, as `fall_silent` does for one."""
+def silence_nodes(names: Sequence[str], period: Period) -> Iterable[Action]:
+    """Silence several nodes at once, as `silence_node` does for one."""
 
     def each(changes: Object) -> Callable[[SimulatedCluster], bool]:
         def do(cluster: SimulatedCluster) -> bool:
@@ -65,32 +65,32 @@ def all_fall_silent(names: Sequence[str], spell: Spell) -> Iterable[Action]:
 
         return do
 
-    yield Action(spell.at, f"{', '.join(names)} fall silent", each(silenced(True)))
-    if spell.ends:
-        yield Action(spell.end, f"{', '.join(names)} speak again", each(silenced(False)))
+    yield Action(period.at, f"{', '.join(names)} fall silent", each(silence_patch(True)))
+    if period.ends:
+        yield Action(period.end, f"{', '.join(names)} speak again", each(silence_patch(False)))
 
 
-def cordon(name: str, spell: Spell) -> Iterable[Action]:
+def cordon(name: str, period: Period) -> Iterable[Action]:
     """Cordon the node, and uncordon it if the spell ends."""
-    yield merge(spell.at, NODES, name, {"spec": {"unschedulable": True}}, "is cordoned")
-    if spell.ends:
-        yield merge(spell.end, NODES, name, {"spec": {"unschedulable": None}}, "is uncordoned")
+    yield merge(period.at, NODES, name, {"spec": {"unschedulable": True}}, "is cordoned")
+    if period.ends:
+        yield merge(period.end, NODES, name, {"spec": {"unschedulable": None}}, "is uncordoned")
 
 
-def remove(name: str, spell: Spell) -> Iterable[Action]:
+def remove(name: str, period: Period) -> Iterable[Action]:
     """Delete the node permanently."""
-    yield delete(spell.at, NODES, name)
+    yield delete(period.at, NODES, name)
 
 
-def register_anew(machine: HollowNode, spell: Spell) -> Iterable[Action]:
+def reregister(machine: HollowNode, period: Period) -> Iterable[Action]:
     """Delete a node, and register a new one with the same name and hollow kubelet."""
 
     def register(cluster: SimulatedCluster) -> bool:
         cluster.create(NODES, new_node(machine, now=cluster.clock.now()))
         return True
 
-    yield delete(spell.at, NODES, machine.name)
-    yield Action(spell.end, f"Node {machine.name} registers again", register)
+    yield delete(period.at, NODES, machine.name)
+    yield Action(period.end, f"Node {machine.name} registers again", register)
 
 
 def set_taint(at: float, name: str, key: str, *, there: bool) -> Action:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.nodes.nodes import PodCIDRsAreUnique, pod_cidrs
-from kcm.actors.simulation.trials.nodes.actions import draw_spell, register_anew
+from kcm.actors.simulation.trials.nodes.actions import draw_period, reregister
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import name_of
@@ -17,7 +17,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     """Delete a node and register it again: its CIDR is released, and it needs a new one."""
     chance = scenario.chance("node ipam actions")
     if chance.random() < 0.5 and (name := scenario.nodes.take(removed=True)) is not None:
-        yield from register_anew(scenario.nodes.machines[name], draw_spell(scenario, chance))
+        yield from reregister(scenario.nodes.machines[name], draw_period(scenario, chance))
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from kcm.actors.controllers.nodes.node_lifecycle.options import lifecycle_settings
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.nodes.evictions import TaintsWithinTheRate
-from kcm.actors.simulation.trials.nodes.actions import all_fall_silent, cordon, draw_spell, draw_spells, fall_silent
+from kcm.actors.simulation.trials.nodes.actions import cordon, draw_period, draw_periods, silence_node, silence_nodes
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.settings import rates_of
 from kcm.actors.simulation.trials.silence import is_silent
@@ -28,14 +28,14 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     outage = chance.random()
     if outage < 0.15:
         # For a limited time: otherwise no workload would ever match its spec.
-        yield from all_fall_silent(pool.take_all(), draw_spell(scenario, chance)._replace(ends=True))
+        yield from silence_nodes(pool.take_all(), draw_period(scenario, chance)._replace(ends=True))
     elif outage < 0.5:
-        spell = draw_spell(scenario, chance)._replace(ends=chance.random() < 0.7)
-        yield from all_fall_silent(pool.take_zone(chance.choice(list(pool.zones))), spell)
+        period = draw_period(scenario, chance)._replace(ends=chance.random() < 0.7)
+        yield from silence_nodes(pool.take_zone(chance.choice(list(pool.zones))), period)
     for _ in range(chance.choice((0, 0, 1, 1, 2))):
         if (name := pool.take()) is not None:
-            for spell in draw_spells(scenario, chance):
-                yield from chance.choice((fall_silent, fall_silent, cordon))(name, spell)
+            for period in draw_periods(scenario, chance):
+                yield from chance.choice((silence_node, silence_node, cordon))(name, period)
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

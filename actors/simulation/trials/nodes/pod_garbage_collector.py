@@ -13,11 +13,11 @@ from kcm.actors.hollow.behaviour import RUN_SECONDS
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.nodes.nodes import OnlyGarbageIsRemoved
 from kcm.actors.simulation.trials.actions import merge
-from kcm.actors.simulation.trials.nodes.actions import FIRST, bare_pod, draw_spell, set_taint
+from kcm.actors.simulation.trials.nodes.actions import FIRST, bare_pod, draw_period, set_taint
 from kcm.actors.simulation.trials.nodes.taints import tolerations
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.settings import options_of
-from kcm.actors.simulation.trials.silence import is_silent, silenced
+from kcm.actors.simulation.trials.silence import is_silent, silence_patch
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import annotations_of, name_of
 from kcm.protocols.pods import is_terminal
@@ -35,9 +35,9 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
         tolerated = tolerations(15, maintenance=None)
         yield bare_pod(at, f"short-{number}", tolerations=tolerated, annotations={RUN_SECONDS: "1"})
     if chance.random() < 0.3 and (name := scenario.nodes.take()) is not None:
-        spell = draw_spell(scenario, chance)
-        yield merge(spell.at, NODES, name, silenced(True), "falls silent")
-        yield set_taint(spell.end, name, OUT_OF_SERVICE_TAINT, there=True)
+        period = draw_period(scenario, chance)
+        yield merge(period.at, NODES, name, silence_patch(True), "falls silent")
+        yield set_taint(period.end, name, OUT_OF_SERVICE_TAINT, there=True)
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

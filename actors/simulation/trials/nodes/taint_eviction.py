@@ -15,7 +15,7 @@ from kcm.actors.controllers.nodes.taint_eviction import REASON, no_execute_taint
 from kcm.actors.controllers.shared.pod_disruption import DISRUPTION_TARGET
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.nodes.evictions import EvictionsHaveACause
-from kcm.actors.simulation.trials.nodes.actions import bare_pod, cordon, draw_spell, set_taint
+from kcm.actors.simulation.trials.nodes.actions import bare_pod, cordon, draw_period, set_taint
 from kcm.actors.simulation.trials.nodes.taints import MAINTENANCE, SOON, tolerations
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
@@ -43,17 +43,17 @@ def _maintenance(scenario: Scenario, chance: random.Random, name: str) -> Iterab
     Without an end this would be repeated forever, many times a second if the pods tolerate the taint for 0 s: the
     scheduler ignores tolerationSeconds. `kubectl drain` cordons too.
     """
-    spell = draw_spell(scenario, chance)
+    period = draw_period(scenario, chance)
     for number, tolerated in enumerate((None, chance.choice(SOON), 60)):
         tolerated_here = tolerations(15, maintenance=tolerated)
-        yield bare_pod(spell.at - 2.0, f"guest-{name}-{number}", node=name, tolerations=tolerated_here)
-    first, *last = cordon(name, spell)
-    cordoned = not spell.ends or _evicted_at_once(scenario.pod)
+        yield bare_pod(period.at - 2.0, f"guest-{name}-{number}", node=name, tolerations=tolerated_here)
+    first, *last = cordon(name, period)
+    cordoned = not period.ends or _evicted_at_once(scenario.pod)
     if cordoned:
         yield first
-    yield set_taint(spell.at, name, MAINTENANCE, there=True)
-    if spell.ends:
-        yield set_taint(spell.end, name, MAINTENANCE, there=False)
+    yield set_taint(period.at, name, MAINTENANCE, there=True)
+    if period.ends:
+        yield set_taint(period.end, name, MAINTENANCE, there=False)
     if cordoned:
         yield from last
 
@@ -68,7 +68,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     nodes = {name_of(node): node for node in cluster.shown(NODES)}
     for pod in cluster.shown(PODS):
         node = nodes.get(pod["spec"].get("nodeName") or "")
-        if node is not None and not _is_evicted(pod) and _has_to_go(pod, node):
+        if node is not None and not _is_evicted(pod) and _must_be_evicted(pod, node):
             yield f"pod {name_of(pod)} does not tolerate the taints of {name_of(node)} for ever"
 
 
@@ -78,7 +78,7 @@ def _is_evicted(pod: Object) -> bool:
     return is_deleting(pod) and condition is not None and condition.get("reason") == REASON
 
 
-def _has_to_go(pod: Object, node: Object) -> bool:
+def _must_be_evicted(pod: Object, node: Object) -> bool:
     for taint in no_execute_taints(node):
         toleration = find_toleration(pod["spec"].get("tolerations"), taint)
         if toleration is None or toleration.get("tolerationSeconds") is not None:

@@ -18,7 +18,7 @@ SIZES = ("1Gi", "2Gi", "5Gi")
 MODES = (["ReadWriteOnce"], ["ReadWriteOnce", "ReadOnlyMany"], ["ReadWriteMany", "ReadWriteOnce"])
 
 
-def life_of_disk(
+def volume_actions(
     scenario: Scenario,
     chance: random.Random,
     name: str,
@@ -51,7 +51,7 @@ def life_of_disk(
         yield unless_gone(delete(removed, PERSISTENT_VOLUMES, name), PERSISTENT_VOLUMES, name)
 
 
-def life_of_claim(scenario: Scenario, chance: random.Random, name: str, class_: str | None) -> Iterator[Action]:
+def claim_actions(scenario: Scenario, chance: random.Random, name: str, class_: str | None) -> Iterator[Action]:
     """Create a claim and up to two pods that use it, and delete claim and pods in random order."""
     made, *times = scenario.times(chance, 6, first=0.5)
     spec: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": chance.choice(SIZES)}}}

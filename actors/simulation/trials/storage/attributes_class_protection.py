@@ -8,7 +8,7 @@ from kcm.actors.controllers.storage.attributes_class_protection import classes_o
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.trials.actions import create, delete, unless_gone
 from kcm.actors.simulation.trials.scenario import Action, Scenario
-from kcm.actors.simulation.trials.storage.actions import life_of_disk
+from kcm.actors.simulation.trials.storage.actions import volume_actions
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import finalizers_of, is_deleting, name_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES
@@ -23,7 +23,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
         made, removed = scenario.times(chance, 2, first=0.5)
         speed = {"metadata": {"name": name}, "driverName": "example.com", "parameters": {"iops": "100"}}
         yield create(made, VOLUME_ATTRIBUTES_CLASSES, speed)
-        yield from life_of_disk(scenario, chance, f"tuned-{number}", class_="spare", attributes=name)
+        yield from volume_actions(scenario, chance, f"tuned-{number}", class_="spare", attributes=name)
         if chance.random() < 0.6:
             gone = delete(removed, VOLUME_ATTRIBUTES_CLASSES, name)
             yield unless_gone(gone, VOLUME_ATTRIBUTES_CLASSES, name)

@@ -8,7 +8,7 @@ from kcm.actors.controllers.storage.claim_protection import uses
 from kcm.actors.hollow.provisioner import CLASS
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from kcm.actors.simulation.trials.storage.actions import life_of_claim
+from kcm.actors.simulation.trials.storage.actions import claim_actions
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import finalizers_of, is_deleting, name_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
@@ -18,7 +18,7 @@ from kcm.protocols.volumes import CLAIM_PROTECTION
 def _actions(scenario: Scenario) -> Iterable[Action]:
     chance = scenario.chance("claim protection actions")
     for number in range(chance.randint(0, 3)):
-        yield from life_of_claim(scenario, chance, f"held-{number}", CLASS)
+        yield from claim_actions(scenario, chance, f"held-{number}", CLASS)
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

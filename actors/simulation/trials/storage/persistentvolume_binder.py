@@ -16,8 +16,8 @@ from kcm.actors.hollow.provisioner import CLASS, NAME, WAITING_CLASS
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.volumes import BoundOnce, ProtectedWhileUsed
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from kcm.actors.simulation.trials.silence import nodes_are_well
-from kcm.actors.simulation.trials.storage.actions import STATIC, life_of_claim, life_of_disk
+from kcm.actors.simulation.trials.silence import no_node_is_silent
+from kcm.actors.simulation.trials.storage.actions import STATIC, claim_actions, volume_actions
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import (
     Object,
@@ -49,9 +49,9 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     chance = scenario.chance("volume actions")
     claims = [f"claim-{number}" for number in range(chance.randint(2, 6))]
     for number in range(chance.randint(1, 6)):
-        yield from life_of_disk(scenario, chance, f"disk-{number}", class_=STATIC, claims=claims)
+        yield from volume_actions(scenario, chance, f"disk-{number}", class_=STATIC, claims=claims)
     for name in claims:
-        yield from life_of_claim(scenario, chance, name, chance.choice((*MADE, STATIC, STATIC)))
+        yield from claim_actions(scenario, chance, name, chance.choice((*MADE, STATIC, STATIC)))
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
@@ -123,7 +123,7 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
         for claim in cluster.shown(PERSISTENT_VOLUME_CLAIMS, NAMESPACE)
         if not is_deleting(claim) and controller_of(claim) is None
     )
-    pods = cluster.shown(PODS, NAMESPACE) if nodes_are_well(cluster) else ()
+    pods = cluster.shown(PODS, NAMESPACE) if no_node_is_silent(cluster) else ()
     used = {key for pod in pods if not is_deleting(pod) for key in claim_keys(pod)}
     return {
         f"claim {name_of(pvc)}": phase_of(pvc)

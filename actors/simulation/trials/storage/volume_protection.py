@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.trials.scenario import Action, Scenario
-from kcm.actors.simulation.trials.storage.actions import life_of_disk
+from kcm.actors.simulation.trials.storage.actions import volume_actions
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import finalizers_of, is_deleting, name_of
 from kcm.protocols.resources import PERSISTENT_VOLUMES
@@ -16,7 +16,7 @@ from kcm.protocols.volumes import VOLUME_PROTECTION, phase_of
 def _actions(scenario: Scenario) -> Iterable[Action]:
     chance = scenario.chance("volume protection actions")
     for number in range(chance.randint(0, 3)):
-        yield from life_of_disk(scenario, chance, f"spare-{number}", class_="spare")
+        yield from volume_actions(scenario, chance, f"spare-{number}", class_="spare")
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

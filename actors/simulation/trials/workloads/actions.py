@@ -46,17 +46,17 @@ def workloads(
     """
     chance = scenario.chance(f"{resource.plural} actions")
     for name in scenario.names(chance, NAMES[resource], chance.choice((1, 1, 2))):
-        subject = Subject(scenario, chance, resource, name, draw)
+        user = WorkloadUser(scenario, chance, resource, name, draw)
         yield from scenario.life(
             chance,
-            make=subject.make,
-            changes=[partial(each, subject) for each in changes],
-            remove=subject.remove,
+            make=user.make,
+            changes=[partial(each, user) for each in changes],
+            remove=user.remove,
             at=at,
         )
 
 
-class Subject:
+class WorkloadUser:
     """Workload that user actions affect."""
 
     def __init__(
@@ -88,42 +88,42 @@ class Subject:
         yield delete(at, self.resource, self.key, policy=self.chance.choice(policies))
 
 
-Change = Callable[[Subject, float], Iterator[Action]]
+Change = Callable[[WorkloadUser, float], Iterator[Action]]
 
 # User actions. A workload that is replaced or scaled may not have reached its previous desired state yet.
 
 
-def scaled(subject: Subject, at: float) -> Iterator[Action]:
-    yield scale(at, subject.resource, subject.key, subject.chance.choice(SIZES))
+def rescale(user: WorkloadUser, at: float) -> Iterator[Action]:
+    yield scale(at, user.resource, user.key, user.chance.choice(SIZES))
 
 
-def given_an_image(subject: Subject, at: float) -> Iterator[Action]:
-    yield set_image(at, subject.resource, subject.key, f"v{subject.chance.randint(1, IMAGES)}")
+def change_image(user: WorkloadUser, at: float) -> Iterator[Action]:
+    yield set_image(at, user.resource, user.key, f"v{user.chance.randint(1, IMAGES)}")
 
 
-def robbed_of_a_pod(subject: Subject, at: float) -> Iterator[Action]:
-    yield kill(at, subject.name, subject.chance.randrange(6))
+def delete_pod(user: WorkloadUser, at: float) -> Iterator[Action]:
+    yield delete_one_pod(at, user.name, user.chance.randrange(6))
 
 
-def robbed_of_pods(subject: Subject, at: float) -> Iterator[Action]:
+def delete_pods(user: WorkloadUser, at: float) -> Iterator[Action]:
     """Delete two or three pods within a second."""
-    for number in range(subject.chance.randint(2, 3)):
-        yield kill(round(at + number * 0.3, 2), subject.name, subject.chance.randrange(6))
+    for number in range(user.chance.randint(2, 3)):
+        yield delete_one_pod(round(at + number * 0.3, 2), user.name, user.chance.randrange(6))
 
 
-def made_anew(subject: Subject, at: float) -> Iterator[Action]:
-    yield replace(at, subject.resource, subject.key, subject.new())
+def recreate(user: WorkloadUser, at: float) -> Iterator[Action]:
+    yield replace(at, user.resource, user.key, user.new())
 
 
-def given_a_stray(subject: Subject, at: float) -> Iterator[Action]:
-    yield orphan(at, subject.name)
+def create_stray_pod(user: WorkloadUser, at: float) -> Iterator[Action]:
+    yield orphan(at, user.name)
 
 
-def patient(subject: Subject, at: float) -> Iterator[Action]:
+def change_min_ready_seconds(user: WorkloadUser, at: float) -> Iterator[Action]:
     """Change the time after which pods count as available."""
-    seconds = subject.chance.choice((0, 1, 4))
+    seconds = user.chance.choice((0, 1, 4))
     changes = {"spec": {"minReadySeconds": seconds}}
-    yield merge(at, subject.resource, subject.key, changes, f"minReadySeconds {seconds}")
+    yield merge(at, user.resource, user.key, changes, f"minReadySeconds {seconds}")
 
 
 def scale(at: float, resource: Resource, key: str, replicas: int) -> Action:
@@ -135,7 +135,7 @@ def set_image(at: float, resource: Resource, key: str, image: str) -> Action:
     return merge(at, resource, key, {"spec": {"template": template}}, f"image {image}")
 
 
-def kill(at: float, app: str, index: int) -> Action:
+def delete_one_pod(at: float, app: str, index: int) -> Action:
     """Return the action that deletes a pod."""
 
     def do(cluster: SimulatedCluster) -> bool:

@@ -124,11 +124,11 @@ def _run_jobs(cluster: SimulatedCluster) -> bool:
             and not is_deleting(job)
             and parse_time(metadata(job)["creationTimestamp"]) + takes <= now
         ):
-            _end(cluster, job, "Failed" if fails else "Complete")
+            _finish(cluster, job, "Failed" if fails else "Complete")
     return True
 
 
-def _end(cluster: SimulatedCluster, job: Object, by: str) -> None:
+def _finish(cluster: SimulatedCluster, job: Object, by: str) -> None:
     now = format_time(cluster.clock.now())
     before = "SuccessCriteriaMet" if by == "Complete" else "FailureTarget"
     conditions = [

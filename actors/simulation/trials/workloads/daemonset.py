@@ -17,10 +17,10 @@ from kcm.actors.simulation.invariants.workloads.daemons import OneDaemonPodPerNo
 from kcm.actors.simulation.trials.actions import create, delete, merge, replace
 from kcm.actors.simulation.trials.nodes.actions import set_taint
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from kcm.actors.simulation.trials.silence import nodes_are_well
+from kcm.actors.simulation.trials.silence import no_node_is_silent
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.actors.simulation.trials.workloads.actions import orphan, pods_of
-from kcm.actors.simulation.trials.workloads.outcome import image_of, is_available, uncounted
+from kcm.actors.simulation.trials.workloads.outcome import image_of, is_available, status_differences
 from kcm.protocols.nodes import node_facts
 from kcm.protocols.objects import Object, annotations_of, controller_of, labels_of, make_key, metadata, name_of, uid_of
 from kcm.protocols.pods import is_terminal, pod_facts
@@ -53,17 +53,17 @@ def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Acti
     """Create one DaemonSet, then change it, its pods or its revisions in any order."""
     key = make_key(NAMESPACE, name)
 
-    def changed(at: float) -> Iterator[Action]:
+    def change_spec(at: float) -> Iterator[Action]:
         what, changes = chance.choice(CHANGES)(chance)
         yield merge(at, DAEMONSETS, key, {"spec": changes}, what)
 
-    def robbed(at: float) -> Iterator[Action]:
-        yield _kill(at, name, chance.randrange(6))
+    def delete_pod(at: float) -> Iterator[Action]:
+        yield _delete_one_pod(at, name, chance.randrange(6))
 
-    def given_a_stray(at: float) -> Iterator[Action]:
+    def create_stray_pod(at: float) -> Iterator[Action]:
         yield orphan(at, name)
 
-    def made_anew(at: float) -> Iterator[Action]:
+    def recreate(at: float) -> Iterator[Action]:
         yield replace(at, DAEMONSETS, key, _daemon_set(chance, name))
 
     def make(at: float) -> Iterator[Action]:
@@ -72,7 +72,7 @@ def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Acti
     def remove(at: float) -> Iterator[Action]:
         yield delete(at, DAEMONSETS, key, policy=chance.choice(POLICIES))
 
-    changes = (changed, changed, changed, changed, robbed, given_a_stray, made_anew)
+    changes = (change_spec, change_spec, change_spec, change_spec, delete_pod, create_stray_pod, recreate)
     return scenario.life(chance, make=make, remove=remove, changes=changes, most=6)
 
 
@@ -89,22 +89,22 @@ def _strategy(chance: random.Random) -> tuple[str, Object]:
     return f"strategy {limits}", {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": limits}}
 
 
-def _patience(chance: random.Random) -> tuple[str, Object]:
+def _min_ready_seconds(chance: random.Random) -> tuple[str, Object]:
     seconds = chance.choice((0, 1, 4))
     return f"minReadySeconds {seconds}", {"minReadySeconds": seconds}
 
 
-def _memory(chance: random.Random) -> tuple[str, Object]:
+def _history_limit(chance: random.Random) -> tuple[str, Object]:
     kept = chance.choice((0, 1, 5))
     return f"keeps {kept} old revisions", {"revisionHistoryLimit": kept}
 
 
-def _choice_of_nodes(chance: random.Random) -> tuple[str, Object]:
+def _node_selector(chance: random.Random) -> tuple[str, Object]:
     wanted = chance.choice(("yes", None))
     return f"nodes with {LABEL} {wanted}", {"template": {"spec": {"nodeSelector": {LABEL: wanted}}}}
 
 
-CHANGES = (_image, _image, _image, _strategy, _patience, _memory, _choice_of_nodes)
+CHANGES = (_image, _image, _image, _strategy, _min_ready_seconds, _history_limit, _node_selector)
 
 
 def _daemon_set(chance: random.Random, name: str) -> Object:
@@ -116,9 +116,9 @@ def _daemon_set(chance: random.Random, name: str) -> Object:
     if chance.random() < 0.7:
         spec |= _strategy(chance)[1]
     if chance.random() < 0.3:
-        spec |= _patience(chance)[1]
+        spec |= _min_ready_seconds(chance)[1]
     if chance.random() < 0.3:
-        spec |= _memory(chance)[1]
+        spec |= _history_limit(chance)[1]
     if chance.random() < 0.2:
         template["spec"]["nodeSelector"] = {LABEL: "yes"}
     return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
@@ -128,7 +128,7 @@ def _label(at: float, node: str, value: str) -> Action:
     return merge(at, NODES, node, {"metadata": {"labels": {LABEL: value}}}, f"{LABEL} {value}")
 
 
-def _kill(at: float, app: str, index: int) -> Action:
+def _delete_one_pod(at: float, app: str, index: int) -> Action:
     """Delete a pod if one exists. It depends on the nodes, which are drawn too, whether there is any pod."""
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -160,7 +160,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 def _unsettled_set(
     cluster: SimulatedCluster, obj: Object, nodes: Mapping[str, Object], pods: Mapping[str, list[Object]]
 ) -> Iterable[str]:
-    what, well = f"DaemonSet {name_of(obj)}", nodes_are_well(cluster)
+    what, no_silent_nodes = f"DaemonSet {name_of(obj)}", no_node_is_silent(cluster)
     revisions = [revision for revision in cluster.shown(CONTROLLER_REVISIONS, NAMESPACE) if _is_of(revision, obj)]
     current = [revision for revision in revisions if _recorded(revision) == _recorded({"data": obj})]
     if len(current) != 1 or current[0]["revision"] != max(revision["revision"] for revision in revisions):
@@ -178,19 +178,19 @@ def _unsettled_set(
             counts["currentNumberScheduled"] += bool(here)
         else:
             counts["numberMisscheduled"] += bool(here)
-        if len(active) > 1 and well:
+        if len(active) > 1 and no_silent_nodes:
             yield f"{what}: {len(active)} pods on {name}"
         elif verdict.should_run and not here:
             yield f"{what}: no pod on {name}"
         elif active and not verdict.may_stay:
             yield f"{what}: a pod on {name}, where it may not stay"
-        elif active and rolls and well and verdict.should_run and not _is_updated(active[0], obj, hash):
+        elif active and rolls and no_silent_nodes and verdict.should_run and not _is_updated(active[0], obj, hash):
             yield f"{what}: an old pod on {name}"
         if verdict.should_run and len(here) == 1:
             counts["numberReady"] += pod_facts(here[0]).ready
             counts["numberAvailable"] += is_available(cluster, obj, here[0])
-    if well:
-        yield from uncounted(DAEMONSETS, obj, counts)
+    if no_silent_nodes:
+        yield from status_differences(DAEMONSETS, obj, counts)
 
 
 def _recorded(revision: Object) -> Object:
@@ -226,7 +226,7 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     state: dict[str, Any] = {}
     for obj in cluster.shown(DAEMONSETS, NAMESPACE):
         entry = state[f"DaemonSet {name_of(obj)} {image_of(obj)}"] = {"strategy": obj["spec"].get("updateStrategy")}
-        if nodes_are_well(cluster):
+        if no_node_is_silent(cluster):
             status = obj.get("status") or {}
             counted = ("desiredNumberScheduled", "currentNumberScheduled", "numberReady", "numberAvailable")
             entry["status"] = {name: status.get(name, 0) for name in counted}

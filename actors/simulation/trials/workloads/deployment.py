@@ -17,15 +17,15 @@ from kcm.actors.simulation.trials.scenario import NAMESPACE, Action
 from kcm.actors.simulation.trials.silence import is_silent
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.actors.simulation.trials.workloads.actions import (
-    Subject,
-    given_an_image,
-    made_anew,
-    patient,
-    robbed_of_a_pod,
-    scaled,
+    WorkloadUser,
+    change_image,
+    change_min_ready_seconds,
+    delete_pod,
+    recreate,
+    rescale,
     workloads,
 )
-from kcm.actors.simulation.trials.workloads.outcome import image_of, spec_and_status_of, uncounted
+from kcm.actors.simulation.trials.workloads.outcome import image_of, spec_and_status_of, status_differences
 from kcm.protocols.objects import Key, Object, controller_of, name_of, uid_of
 from kcm.protocols.resources import DEPLOYMENTS, NODES, REPLICASETS
 
@@ -47,33 +47,33 @@ def _strategy(chance: random.Random, type: str) -> Object:
     return {"type": type, "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
 
 
-def _given_a_strategy(subject: Subject, at: float) -> Iterator[Action]:
-    type = subject.chance.choice(("Recreate", "RollingUpdate"))
-    changes = {"rollingUpdate": None, **_strategy(subject.chance, type)}
-    yield merge(at, DEPLOYMENTS, subject.key, {"spec": {"strategy": changes}}, f"strategy {type}")
+def _change_strategy(user: WorkloadUser, at: float) -> Iterator[Action]:
+    type = user.chance.choice(("Recreate", "RollingUpdate"))
+    changes = {"rollingUpdate": None, **_strategy(user.chance, type)}
+    yield merge(at, DEPLOYMENTS, user.key, {"spec": {"strategy": changes}}, f"strategy {type}")
 
 
-def _restarted(subject: Subject, at: float) -> Iterator[Action]:
+def _restart(user: WorkloadUser, at: float) -> Iterator[Action]:
     """Restart the rollout as `kubectl rollout restart` does."""
     template = {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": f"at {at}"}}}
-    yield merge(at, DEPLOYMENTS, subject.key, {"spec": {"template": template}}, "restart")
+    yield merge(at, DEPLOYMENTS, user.key, {"spec": {"template": template}}, "restart")
 
 
-def _paused(subject: Subject, at: float) -> Iterator[Action]:
+def _pause(user: WorkloadUser, at: float) -> Iterator[Action]:
     """Pause for a limited time; otherwise the progress of the rollout would depend on timing."""
-    end = round(at + subject.chance.choice((0.1, 1.0, 10.0)), 2)
-    yield merge(at, DEPLOYMENTS, subject.key, {"spec": {"paused": True}}, "paused")
-    resumed = merge(end, DEPLOYMENTS, subject.key, {"spec": {"paused": False}}, "resumed")
-    yield unless_gone(resumed, DEPLOYMENTS, subject.key)
+    end = round(at + user.chance.choice((0.1, 1.0, 10.0)), 2)
+    yield merge(at, DEPLOYMENTS, user.key, {"spec": {"paused": True}}, "paused")
+    resumed = merge(end, DEPLOYMENTS, user.key, {"spec": {"paused": False}}, "resumed")
+    yield unless_gone(resumed, DEPLOYMENTS, user.key)
 
 
-def _robbed_of_a_pod(subject: Subject, at: float) -> Iterator[Action]:
+def _delete_pod_unless_blocked(user: WorkloadUser, at: float) -> Iterator[Action]:
     """Delete a pod, except from a Deployment that has no pods until a later action, which would wait for this one."""
-    for action in robbed_of_a_pod(subject, at):
-        yield unless_held_up(action, subject.key)
+    for action in delete_pod(user, at):
+        yield unless_blocked(action, user.key)
 
 
-def unless_held_up(action: Action, key: Key) -> Action:
+def unless_blocked(action: Action, key: Key) -> Action:
     """Return the action, which is skipped while the Deployment is paused or waits for pods on silent nodes."""
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -82,41 +82,41 @@ def unless_held_up(action: Action, key: Key) -> Action:
         deployment = cluster.get(DEPLOYMENTS, key)
         if deployment is None:
             return False
-        return bool(deployment["spec"].get("paused")) or _is_held_up(cluster, deployment)
+        return bool(deployment["spec"].get("paused")) or _is_blocked(cluster, deployment)
 
     return action._replace(do=do)
 
 
-def _forgetful(subject: Subject, at: float) -> Iterator[Action]:
-    kept = subject.chance.choice((0, 1, 5))
-    yield merge(at, DEPLOYMENTS, subject.key, {"spec": {"revisionHistoryLimit": kept}}, f"keeps {kept} old ReplicaSets")
+def _change_history_limit(user: WorkloadUser, at: float) -> Iterator[Action]:
+    kept = user.chance.choice((0, 1, 5))
+    yield merge(at, DEPLOYMENTS, user.key, {"spec": {"revisionHistoryLimit": kept}}, f"keeps {kept} old ReplicaSets")
 
 
 CHANGES = (
-    given_an_image,
-    given_an_image,
-    given_an_image,
-    scaled,
-    scaled,
-    _robbed_of_a_pod,
-    made_anew,
-    patient,
-    _restarted,
-    _paused,
-    _given_a_strategy,
-    _forgetful,
+    change_image,
+    change_image,
+    change_image,
+    rescale,
+    rescale,
+    _delete_pod_unless_blocked,
+    recreate,
+    change_min_ready_seconds,
+    _restart,
+    _pause,
+    _change_strategy,
+    _change_history_limit,
 )
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for obj in cluster.shown(DEPLOYMENTS, NAMESPACE):
-        if _is_held_up(cluster, obj):
+        if _is_blocked(cluster, obj):
             continue
         own = _replica_sets_of(cluster, obj)
         counts = {"replicas": replicas_of(obj), "updatedReplicas": replicas_of(obj)}
         for field in ("readyReplicas", "availableReplicas"):
             counts[field] = sum((replica_set.get("status") or {}).get(field) or 0 for replica_set in own)
-        yield from uncounted(DEPLOYMENTS, obj, counts)
+        yield from status_differences(DEPLOYMENTS, obj, counts)
 
 
 def _replica_sets_of(cluster: SimulatedCluster, deployment: Object) -> list[Object]:
@@ -129,7 +129,7 @@ def _replica_sets_of(cluster: SimulatedCluster, deployment: Object) -> list[Obje
     ]
 
 
-def _is_held_up(cluster: SimulatedCluster, deployment: Object) -> bool:
+def _is_blocked(cluster: SimulatedCluster, deployment: Object) -> bool:
     """Report whether a Deployment with strategy Recreate waits for pods that stay terminating on silent nodes."""
     if (deployment["spec"].get("strategy") or {}).get("type") != "Recreate":
         return False

@@ -12,7 +12,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.workloads.disruptions import CountsNoEvictedPod
 from kcm.actors.simulation.trials.actions import create, delete, merge, unless_gone
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario, forms_of
-from kcm.actors.simulation.trials.silence import nodes_are_well
+from kcm.actors.simulation.trials.silence import no_node_is_silent
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.actors.simulation.trials.workloads.actions import NAMES, pods_of
 from kcm.protocols.conditions import find_condition
@@ -63,11 +63,11 @@ def _budget(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Ac
             spec["unhealthyPodEvictionPolicy"] = "AlwaysAllow"
         yield create(at, POD_DISRUPTION_BUDGETS, {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec})
 
-    def bound_otherwise(at: float) -> Iterator[Action]:
+    def change_bounds(at: float) -> Iterator[Action]:
         spec = {"minAvailable": None, "maxUnavailable": None, **chance.choice(BOUNDS)}
         yield merge(at, POD_DISRUPTION_BUDGETS, key, {"spec": spec})
 
-    def drained(at: float) -> Iterator[Action]:
+    def drain(at: float) -> Iterator[Action]:
         """Evict several pods in quick succession, as drains of several nodes do."""
         for _ in range(chance.randint(3, 8)):
             yield evict(at, base, chance.randrange(6))
@@ -76,9 +76,7 @@ def _budget(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Ac
     def remove(at: float) -> Iterator[Action]:
         yield unless_gone(delete(at, POD_DISRUPTION_BUDGETS, key), POD_DISRUPTION_BUDGETS, key)
 
-    yield from scenario.life(
-        chance, make=make, changes=(drained, drained, drained, bound_otherwise), remove=remove, most=5
-    )
+    yield from scenario.life(chance, make=make, changes=(drain, drain, drain, change_bounds), remove=remove, most=5)
 
 
 def evict(at: float, base: str, index: int) -> Action:
@@ -96,7 +94,7 @@ def evict(at: float, base: str, index: int) -> Action:
     return Action(at, f"evict a pod of {base}", do)
 
 
-def counted(cluster: SimulatedCluster, budget: Object) -> dict[str, int]:
+def expected_counts(cluster: SimulatedCluster, budget: Object) -> dict[str, int]:
     """Return the counts that the status should contain for the existing objects."""
     spec = budget["spec"]
     selector = label_selector_of(spec.get("selector"))
@@ -137,7 +135,7 @@ def _sizes(cluster: SimulatedCluster, pods: Iterable[Object]) -> dict[str, int]:
     return found
 
 
-def _of_no_owner(cluster: SimulatedCluster, budget: Object) -> list[Object]:
+def _orphans(cluster: SimulatedCluster, budget: Object) -> list[Object]:
     """Return the pods whose owner was deleted, for a budget that depends on the sizes of owners.
 
     While such a pod stays on a silent node, the budget permits no eviction.
@@ -155,14 +153,14 @@ def _of_no_owner(cluster: SimulatedCluster, budget: Object) -> list[Object]:
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for budget in cluster.shown(POD_DISRUPTION_BUDGETS, NAMESPACE):
         status, what = budget.get("status") or {}, f"budget {name_of(budget)}"
-        if orphans := _of_no_owner(cluster, budget):
+        if orphans := _orphans(cluster, budget):
             # As upstream, a pod that was terminating before its owner was deleted causes no further event.
             if status.get("disruptionsAllowed") and not all(map(is_deleting, orphans)):
                 yield f"{what} allows {status['disruptionsAllowed']}, and how many pods are wanted is not known"
             continue
         if status.get("observedGeneration", 0) != metadata(budget).get("generation"):
             yield f"{what}: generation {metadata(budget).get('generation')} is not observed"
-        for field, count in counted(cluster, budget).items():
+        for field, count in expected_counts(cluster, budget).items():
             if status.get(field) != count:
                 yield f"{what}: {field} is {status.get(field)}, it should be {count}"
         if status.get("disruptedPods"):
@@ -175,7 +173,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    if not nodes_are_well(cluster):
+    if not no_node_is_silent(cluster):
         return {}
     return {
         f"PodDisruptionBudget {name_of(budget)}": _determined_fields(budget)

@@ -102,33 +102,42 @@ def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Acti
         yield _load(at, name, chance.choice(LOADS))
         yield create(at, HORIZONTAL_POD_AUTOSCALERS, _autoscaler(chance, name))
 
-    def loaded(at: float) -> Iterator[Action]:
+    def change_load(at: float) -> Iterator[Action]:
         yield _load(at, name, chance.choice(LOADS))
 
-    def swinging(at: float) -> Iterator[Action]:
+    def swing_load(at: float) -> Iterator[Action]:
         """Raise the load, lower it and raise it again within the period of a scaling policy."""
         high, low = chance.choice(LOADS[-2:]), chance.choice(LOADS[:2])
         for number, load in enumerate((high, low, high)):
             yield _load(at + 16.0 * number, name, load)
 
-    def scaled_by_hand(at: float) -> Iterator[Action]:
+    def scale_manually(at: float) -> Iterator[Action]:
         yield scale(at, REPLICASETS, key, chance.choice(SIZES))
 
-    def bound_otherwise(at: float) -> Iterator[Action]:
+    def change_bounds(at: float) -> Iterator[Action]:
         lowest, highest = chance.choice(BOUNDS)
         yield merge(at, HORIZONTAL_POD_AUTOSCALERS, key, {"spec": {"minReplicas": lowest, "maxReplicas": highest}})
 
-    def behaves_otherwise(at: float) -> Iterator[Action]:
+    def change_behavior(at: float) -> Iterator[Action]:
         yield merge(at, HORIZONTAL_POD_AUTOSCALERS, key, {"spec": {"behavior": _behavior(chance)}})
 
-    def made_anew(at: float) -> Iterator[Action]:
+    def recreate(at: float) -> Iterator[Action]:
         yield replace(at, HORIZONTAL_POD_AUTOSCALERS, key, _autoscaler(chance, name))
 
-    def unmeasured(at: float) -> Iterator[Action]:
+    def interrupt_metrics(at: float) -> Iterator[Action]:
         yield _metrics(at, down=True)
         yield _metrics(at + SECONDS_DOWN, down=False)
 
-    changes = (loaded, loaded, swinging, scaled_by_hand, bound_otherwise, behaves_otherwise, made_anew, unmeasured)
+    changes = (
+        change_load,
+        change_load,
+        swing_load,
+        scale_manually,
+        change_bounds,
+        change_behavior,
+        recreate,
+        interrupt_metrics,
+    )
     yield from scenario.life(chance, make=make, changes=changes, most=5)
 
 

@@ -22,7 +22,7 @@ from kcm.actors.simulation.invariants.workloads.jobs import (
 )
 from kcm.actors.simulation.trials.actions import create, delete, merge, replace, unless_gone
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from kcm.actors.simulation.trials.silence import is_silent, nodes_are_well
+from kcm.actors.simulation.trials.silence import is_silent, no_node_is_silent
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import Object, finalizers_of, is_deleting, labels_of, make_key, name_of
 from kcm.protocols.pods import pod_facts
@@ -38,20 +38,20 @@ NO_END = 1_000_000  # backoffLimit: failures of nodes must not determine how a J
 def _actions(scenario: Scenario) -> Iterator[Action]:
     chance = scenario.chance("jobs actions")
     for name in scenario.names(chance, RUNS, 2):
-        subject = _Subject(scenario, chance, name)
+        user = _JobUser(scenario, chance, name)
         yield from scenario.life(
             chance,
-            make=subject.make,
-            changes=[partial(change, subject) for change in CHANGES],
-            remove=subject.remove,
+            make=user.make,
+            changes=[partial(change, user) for change in CHANGES],
+            remove=user.remove,
             at=1.2,
         )
     failing = scenario.chance("failures of jobs")
     for at in scenario.times(failing, failing.randint(0, 3), first=4.0):
-        yield _one_fails(at, failing.randrange(8))
+        yield _fail_pod(at, failing.randrange(8))
 
 
-def _one_fails(at: float, number: int) -> Action:
+def _fail_pod(at: float, number: int) -> Action:
     """Let a running pod fail. The failure counts, but is below the backoff limit."""
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -66,7 +66,7 @@ def _one_fails(at: float, number: int) -> Action:
     return Action(at, "a pod of a Job fails", do)
 
 
-class _Subject:
+class _JobUser:
     """Job that user actions affect."""
 
     def __init__(self, scenario: Scenario, chance: random.Random, name: str) -> None:
@@ -107,38 +107,38 @@ class _Subject:
         return unless_gone(merge(at, JOBS, self.key, {"spec": spec}), JOBS, self.key)
 
 
-def _more_or_fewer_at_once(subject: _Subject, at: float) -> Iterator[Action]:
-    yield subject.changed(at, parallelism=subject.chance.choice((1, 2, 4, 6)))
+def _change_parallelism(user: _JobUser, at: float) -> Iterator[Action]:
+    yield user.changed(at, parallelism=user.chance.choice((1, 2, 4, 6)))
 
 
-def _suspended_for_a_while(subject: _Subject, at: float) -> Iterator[Action]:
-    yield subject.changed(at, suspend=True)
-    yield subject.changed(round(at + subject.chance.choice((0.2, 3.0, 8.0)), 2), suspend=False)
+def _suspend_temporarily(user: _JobUser, at: float) -> Iterator[Action]:
+    yield user.changed(at, suspend=True)
+    yield user.changed(round(at + user.chance.choice((0.2, 3.0, 8.0)), 2), suspend=False)
 
 
-def _robbed_of_a_pod(subject: _Subject, at: float) -> Iterator[Action]:
-    index = subject.chance.randrange(4)
+def _delete_pod(user: _JobUser, at: float) -> Iterator[Action]:
+    index = user.chance.randrange(4)
 
     def do(cluster: SimulatedCluster) -> bool:
-        pods = sorted(name_of(pod) for pod in _pods_of(cluster, subject.name) if not is_deleting(pod))
+        pods = sorted(name_of(pod) for pod in _pods_of(cluster, user.name) if not is_deleting(pod))
         if pods:
             cluster.delete(PODS, make_key(NAMESPACE, pods[index % len(pods)]))
         return True
 
-    yield Action(at, f"delete a pod of {subject.name}", do)
+    yield Action(at, f"delete a pod of {user.name}", do)
 
 
-def _made_anew(subject: _Subject, at: float) -> Iterator[Action]:
-    yield replace(at, JOBS, subject.key, subject.new())
+def _recreate(user: _JobUser, at: float) -> Iterator[Action]:
+    yield replace(at, JOBS, user.key, user.new())
 
 
 CHANGES = (
-    _more_or_fewer_at_once,
-    _more_or_fewer_at_once,
-    _suspended_for_a_while,
-    _robbed_of_a_pod,
-    _robbed_of_a_pod,
-    _made_anew,
+    _change_parallelism,
+    _change_parallelism,
+    _suspend_temporarily,
+    _delete_pod,
+    _delete_pod,
+    _recreate,
 )
 
 
@@ -146,7 +146,7 @@ def _pods_of(cluster: SimulatedCluster, name: str) -> list[Object]:
     return [pod for pod in cluster.shown(PODS, NAMESPACE) if labels_of(pod).get("runs") == name]
 
 
-def _ours(cluster: SimulatedCluster) -> list[Object]:
+def _jobs_of_trial(cluster: SimulatedCluster) -> list[Object]:
     """Return the Jobs without those of other trials, which have spec.managedBy."""
     return [job for job in cluster.shown(JOBS, NAMESPACE) if "managedBy" not in job["spec"]]
 
@@ -154,19 +154,19 @@ def _ours(cluster: SimulatedCluster) -> list[Object]:
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     """Yield Jobs that are unfinished or finished unexpectedly, unless they wait for pods on silent nodes."""
     silent = {name_of(node) for node in cluster.shown(NODES) if is_silent(node)}
-    for job in _ours(cluster):
+    for job in _jobs_of_trial(cluster):
         name, pods = name_of(job), list(_pods_of(cluster, name_of(job)))
         stuck = [pod for pod in pods if is_deleting(pod) and pod_facts(pod).node in silent]
         if not is_finished(job) and not stuck:
             yield f"Job {name} has not ended: {job.get('status')}"
-        elif is_finished(job) and _end(job) != _wanted_end(job):
-            yield f"Job {name} has ended as {_end(job)}, not as {_wanted_end(job)}"
+        elif is_finished(job) and _result(job) != _expected_result(job):
+            yield f"Job {name} has ended as {_result(job)}, not as {_expected_result(job)}"
         for pod in pods:
             if FINALIZER in finalizers_of(pod) and pod not in stuck:
                 yield f"pod {name_of(pod)} of Job {name} has the finalizer still"
 
 
-def _end(job: Object) -> tuple[list[str], int | None]:
+def _result(job: Object) -> tuple[list[str], int | None]:
     """Return how the Job finished, and the number of succeeded pods if completions is set."""
     status, completions = job.get("status") or {}, job["spec"].get("completions")
     ends = [
@@ -175,7 +175,7 @@ def _end(job: Object) -> tuple[list[str], int | None]:
     return ends, None if completions is None or ends != ["Complete"] else status.get("succeeded", 0)
 
 
-def _wanted_end(job: Object) -> tuple[list[str], int | None]:
+def _expected_result(job: Object) -> tuple[list[str], int | None]:
     """Return how the Job must finish. Only its command matters, as its backoff limit covers failures of nodes."""
     (container,) = job["spec"]["template"]["spec"]["containers"]
     if FAILS in container.get("command", ()):
@@ -185,8 +185,8 @@ def _wanted_end(job: Object) -> tuple[list[str], int | None]:
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     """Return how each Job finished; empty if nodes are silent, because a Job may wait for a pod there."""
-    jobs = _ours(cluster) if nodes_are_well(cluster) else ()
-    return {f"Job {name_of(job)}": (*_end(job), (job.get("status") or {}).get("completedIndexes")) for job in jobs}
+    jobs = _jobs_of_trial(cluster) if no_node_is_silent(cluster) else ()
+    return {f"Job {name_of(job)}": (*_result(job), (job.get("status") or {}).get("completedIndexes")) for job in jobs}
 
 
 def _pods_at_once(job: Object) -> int:

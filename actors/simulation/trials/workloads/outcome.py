@@ -11,7 +11,7 @@ from kcm.actors.controllers.shared.pod_disruption import DISRUPTION_TARGET
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.ownership import replicas_of
 from kcm.actors.simulation.trials.scenario import NAMESPACE
-from kcm.actors.simulation.trials.silence import nodes_are_well
+from kcm.actors.simulation.trials.silence import no_node_is_silent
 from kcm.protocols.conditions import find_condition
 from kcm.protocols.objects import Object, controller_of, labels_of, metadata, name_of, uid_of
 from kcm.protocols.pods import PodFacts, is_active, is_terminal, pod_facts
@@ -44,7 +44,7 @@ def unsettled_replicas(cluster: SimulatedCluster, resource: Resource) -> Iterabl
         }
         if "terminatingReplicas" in (obj.get("status") or {}):
             counts["terminatingReplicas"] = len(pods) - len(active)
-        yield from uncounted(resource, obj, counts)
+        yield from status_differences(resource, obj, counts)
         if len(active) != replicas_of(obj):
             yield f"{resource.kind} {name_of(obj)}: {len(active)} pods, spec.replicas is {replicas_of(obj)}"
 
@@ -58,7 +58,7 @@ def is_available(cluster: SimulatedCluster, owner: Object, pod: Object) -> bool:
     return seconds == 0 or cluster.clock.now() >= parse_time(ready["lastTransitionTime"]) + seconds
 
 
-def uncounted(resource: Resource, obj: Object, counts: Mapping[str, int]) -> Iterable[str]:
+def status_differences(resource: Resource, obj: Object, counts: Mapping[str, int]) -> Iterable[str]:
     """Yield fields of the status that differ from the counts, and an observedGeneration that is not current."""
     status, what = obj.get("status") or {}, f"{resource.kind} {name_of(obj)}"
     if status.get("observedGeneration", 0) != metadata(obj).get("generation"):
@@ -80,19 +80,19 @@ def replicas_end_state(cluster: SimulatedCluster, resource: Resource) -> Mapping
     phases: dict[str, Counter[str]] = {}
     for pod in cluster.shown(PODS, NAMESPACE):
         owner = controller_of(pod)
-        if owner is not None and not (_is_taken_for_orphaned(pod) and pod_facts(pod).node in nodes):
+        if owner is not None and not (_failed_by_pod_gc(pod) and pod_facts(pod).node in nodes):
             phases.setdefault(owner.uid, Counter())[_phase(pod_facts(pod))] += 1
     for obj in cluster.shown(resource, NAMESPACE):
         owner = controller_of(obj)
-        if owner is not None and (replicas_of(obj) == 0 or not nodes_are_well(cluster)):
+        if owner is not None and (replicas_of(obj) == 0 or not no_node_is_silent(cluster)):
             continue
         called = f"{resource.kind} {name_of(obj) if owner is None else f'of {owner.name}'} {image_of(obj)}"
-        pods = {"pods": dict(sorted(phases.get(uid_of(obj), Counter()).items()))} if nodes_are_well(cluster) else {}
+        pods = {"pods": dict(sorted(phases.get(uid_of(obj), Counter()).items()))} if no_node_is_silent(cluster) else {}
         state[called] = {**spec_and_status_of(cluster, obj), **pods}
     return state
 
 
-def _is_taken_for_orphaned(pod: Object) -> bool:
+def _failed_by_pod_gc(pod: Object) -> bool:
     condition = find_condition((pod.get("status") or {}).get("conditions"), DISRUPTION_TARGET)
     return pod_facts(pod).phase == "Failed" and condition is not None and condition.get("reason") == CONDITION_REASON
 
@@ -103,7 +103,7 @@ def _phase(facts: PodFacts) -> str:
 
 def spec_and_status_of(cluster: SimulatedCluster, obj: Object) -> dict[str, Any]:
     """Return spec.replicas, and the status unless nodes are silent: readiness of pods there depends on timing."""
-    if not nodes_are_well(cluster):
+    if not no_node_is_silent(cluster):
         return {"replicas": obj["spec"]["replicas"]}
     status = obj.get("status") or {}
     counts = {name: value for name, value in sorted(status.items()) if isinstance(value, int)}

@@ -5,19 +5,29 @@ from __future__ import annotations
 from kcm.actors.simulation.invariants.ownership import Owns, replicas_of
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.actors.simulation.trials.workloads.actions import (
-    given_a_stray,
-    given_an_image,
-    made_anew,
-    patient,
-    robbed_of_a_pod,
-    robbed_of_pods,
-    scaled,
+    change_image,
+    change_min_ready_seconds,
+    create_stray_pod,
+    delete_pod,
+    delete_pods,
+    recreate,
+    rescale,
     workloads,
 )
 from kcm.actors.simulation.trials.workloads.outcome import replicas_end_state, unsettled_replicas
 from kcm.protocols.resources import PODS, REPLICASETS
 
-CHANGES = (scaled, scaled, scaled, robbed_of_a_pod, robbed_of_pods, made_anew, given_a_stray, given_an_image, patient)
+CHANGES = (
+    rescale,
+    rescale,
+    rescale,
+    delete_pod,
+    delete_pods,
+    recreate,
+    create_stray_pod,
+    change_image,
+    change_min_ready_seconds,
+)
 
 TRIAL = Trial(
     controller="replicaset-controller",

@@ -12,17 +12,17 @@ from kcm.actors.simulation.invariants.ownership import Owns, replicas_of
 from kcm.actors.simulation.invariants.workloads.identities import EachIdentityOnce, OrderIsKept
 from kcm.actors.simulation.trials.actions import merge
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
-from kcm.actors.simulation.trials.silence import is_silent, nodes_are_well
+from kcm.actors.simulation.trials.silence import is_silent, no_node_is_silent
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.actors.simulation.trials.workloads.actions import (
-    Subject,
-    given_an_image,
-    made_anew,
-    patient,
-    scaled,
+    WorkloadUser,
+    change_image,
+    change_min_ready_seconds,
+    recreate,
+    rescale,
     workloads,
 )
-from kcm.actors.simulation.trials.workloads.outcome import is_available, uncounted
+from kcm.actors.simulation.trials.workloads.outcome import is_available, status_differences
 from kcm.protocols.objects import Object, controller_of, is_deleting, labels_of, make_key, metadata, name_of, uid_of
 from kcm.protocols.pods import is_terminal, pod_facts
 from kcm.protocols.resources import CONTROLLER_REVISIONS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
@@ -65,53 +65,53 @@ def _strategy(chance: random.Random) -> Object:
     return {"type": "RollingUpdate", "rollingUpdate": {"partition": chance.choice((0, 0, 1, 2))}}
 
 
-def _given_a_strategy(subject: Subject, at: float) -> Iterator[Action]:
-    strategy = _strategy(subject.chance)
-    yield merge(at, STATEFULSETS, subject.key, {"spec": {"updateStrategy": strategy}}, f"strategy {strategy}")
+def _change_strategy(user: WorkloadUser, at: float) -> Iterator[Action]:
+    strategy = _strategy(user.chance)
+    yield merge(at, STATEFULSETS, user.key, {"spec": {"updateStrategy": strategy}}, f"strategy {strategy}")
 
 
-def _started_elsewhere(subject: Subject, at: float) -> Iterator[Action]:
-    start = subject.chance.choice((0, 1, 2))
-    yield merge(at, STATEFULSETS, subject.key, {"spec": {"ordinals": {"start": start}}}, f"ordinals from {start}")
+def _change_first_ordinal(user: WorkloadUser, at: float) -> Iterator[Action]:
+    start = user.chance.choice((0, 1, 2))
+    yield merge(at, STATEFULSETS, user.key, {"spec": {"ordinals": {"start": start}}}, f"ordinals from {start}")
 
 
-def _robbed_of_a_pod(subject: Subject, at: float) -> Iterator[Action]:
-    index = subject.chance.randrange(6)
+def _delete_pod(user: WorkloadUser, at: float) -> Iterator[Action]:
+    index = user.chance.randrange(6)
 
     def do(cluster: SimulatedCluster) -> bool:
-        pods = _pods_named_after(cluster, subject.name)
+        pods = _pods_named_after(cluster, user.name)
         if pods:
             cluster.delete(PODS, make_key(NAMESPACE, pods[index % len(pods)]))
         return True
 
-    yield Action(at, f"delete a pod of {subject.name}", do)
+    yield Action(at, f"delete a pod of {user.name}", do)
 
 
-def _ends_a_pod(subject: Subject, at: float) -> Iterator[Action]:
+def _terminate_pod(user: WorkloadUser, at: float) -> Iterator[Action]:
     """Set a pod to a terminal phase, as an evicting node does."""
-    index, phase = subject.chance.randrange(6), subject.chance.choice(("Failed", "Succeeded"))
+    index, phase = user.chance.randrange(6), user.chance.choice(("Failed", "Succeeded"))
 
     def do(cluster: SimulatedCluster) -> bool:
-        pods = _pods_named_after(cluster, subject.name)
+        pods = _pods_named_after(cluster, user.name)
         if pods:
             key = make_key(NAMESPACE, pods[index % len(pods)])
             cluster.merge(PODS, key, {"status": {"phase": phase}}, subresource="status")
         return True
 
-    yield Action(at, f"a pod of {subject.name} has {phase}", do)
+    yield Action(at, f"a pod of {user.name} has {phase}", do)
 
 
-def _given_a_namesake(subject: Subject, at: float) -> Iterator[Action]:
+def _create_pod_with_similar_name(user: WorkloadUser, at: float) -> Iterator[Action]:
     """Create a pod without an owner whose name is one of the set's, or similar.
 
     It has no volumes, and the API server does not permit a set to add its claims to an adopted pod: as upstream, a set
     with claims is blocked permanently by such a pod. So the pod has a name of the set's pods only if there are no
     claims.
     """
-    suffix = subject.chance.choice(("0", "1", "3", "01", "00", "x"))
-    name = f"{subject.name}-{suffix}"
+    suffix = user.chance.choice(("0", "1", "3", "01", "00", "x"))
+    name = f"{user.name}-{suffix}"
     pod = {
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": subject.name}},
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"app": user.name}},
         "spec": {"containers": [{"name": "c", "image": "v1"}]},
     }
 
@@ -131,20 +131,20 @@ def _has_claims(cluster: SimulatedCluster) -> bool:
 
 
 CHANGES = (
-    given_an_image,
-    given_an_image,
-    given_an_image,
-    scaled,
-    scaled,
-    scaled,
-    _robbed_of_a_pod,
-    _robbed_of_a_pod,
-    _ends_a_pod,
-    made_anew,
-    patient,
-    _given_a_strategy,
-    _given_a_namesake,
-    _started_elsewhere,
+    change_image,
+    change_image,
+    change_image,
+    rescale,
+    rescale,
+    rescale,
+    _delete_pod,
+    _delete_pod,
+    _terminate_pod,
+    recreate,
+    change_min_ready_seconds,
+    _change_strategy,
+    _create_pod_with_similar_name,
+    _change_first_ordinal,
 )
 
 
@@ -156,7 +156,7 @@ def _pods_named_after(cluster: SimulatedCluster, name: str) -> list[str]:
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for obj in cluster.shown(STATEFULSETS, NAMESPACE):
         pods = _pods_of(cluster, obj)
-        if _is_held_up(cluster, obj):
+        if _is_blocked(cluster, obj):
             continue
         what, status = f"StatefulSet {name_of(obj)}", obj.get("status") or {}
         names, wanted = sorted(map(name_of, pods)), sorted(_names(obj))
@@ -169,11 +169,11 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             "availableReplicas": sum(1 for pod in ready if is_available(cluster, obj, pod)),
             "updatedReplicas": sum(1 for pod in pods if _revision(pod) == status.get("updateRevision")),
         }
-        yield from uncounted(STATEFULSETS, obj, counts)
+        yield from status_differences(STATEFULSETS, obj, counts)
         for pod in pods:
             if not pod_facts(pod).ready or is_deleting(pod):
                 yield f"{what}: pod {name_of(pod)} is not ready"
-            elif _is_to_be_updated(obj, pod) and _revision(pod) != status.get("updateRevision"):
+            elif _must_be_updated(obj, pod) and _revision(pod) != status.get("updateRevision"):
                 yield f"{what}: pod {name_of(pod)} is of {_revision(pod)}, not of {status.get('updateRevision')}"
             yield from _unsettled_claims(cluster, obj, pod)
 
@@ -212,7 +212,7 @@ def _revision(pod: Object) -> str | None:
     return labels_of(pod).get(REVISION)
 
 
-def _is_to_be_updated(obj: Object, pod: Object) -> bool:
+def _must_be_updated(obj: Object, pod: Object) -> bool:
     strategy = obj["spec"]["updateStrategy"]
     if strategy["type"] == "OnDelete":
         return False
@@ -220,7 +220,7 @@ def _is_to_be_updated(obj: Object, pod: Object) -> bool:
     return name_of(pod) in _names(obj)[partition:]
 
 
-def _is_held_up(cluster: SimulatedCluster, obj: Object) -> bool:
+def _is_blocked(cluster: SimulatedCluster, obj: Object) -> bool:
     """Report whether the set waits for a pod of its name on a silent node; the pod may have another owner."""
     silent = {name_of(node) for node in cluster.shown(NODES) if is_silent(node)}
     pods = [pod for pod in cluster.shown(PODS, NAMESPACE) if name_of(pod).rpartition("-")[0] == name_of(obj)]
@@ -233,9 +233,11 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
 
     If nodes are silent, the existing pods depend on timing as well: a set may wait for a pod on such a node.
     """
-    well = nodes_are_well(cluster)
+    no_silent_nodes = no_node_is_silent(cluster)
     return {
-        f"StatefulSet {name_of(obj)}": sorted(map(name_of, _pods_of(cluster, obj))) if well else replicas_of(obj)
+        f"StatefulSet {name_of(obj)}": sorted(map(name_of, _pods_of(cluster, obj)))
+        if no_silent_nodes
+        else replicas_of(obj)
         for obj in cluster.shown(STATEFULSETS, NAMESPACE)
     }
 

@@ -37,12 +37,12 @@ def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Acti
     born, *changed, ended, after = scenario.times(chance, chance.randint(3, 6))
     yield create(born, JOBS, _job(name, chance.choice((*SHORT, *LONG))))
     for at in changed:
-        yield _live_for(at, key, chance.choice((*SHORT, *LONG)))
+        yield _set_ttl(at, key, chance.choice((*SHORT, *LONG)))
     last = chance.choice((*SHORT, *LONG))
-    yield _live_for(ended, key, last)
-    yield _end(ended, key, chance.choice(ENDS))
+    yield _set_ttl(ended, key, last)
+    yield _finish(ended, key, chance.choice(ENDS))
     if last in LONG and chance.random() < 0.6:
-        yield _live_for(after, key, chance.choice(SHORT))
+        yield _set_ttl(after, key, chance.choice(SHORT))
     elif last == EXTENDED and chance.random() < 0.7:
         at = round(ended + chance.uniform(0.5, 3.0), 2)
         changes: Object = {"metadata": {"annotations": {LATE: "yes"}}}
@@ -58,11 +58,11 @@ def _job(name: str, ttl: int | None) -> Object:
     return {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
 
 
-def _live_for(at: float, key: str, ttl: int | None) -> Action:
+def _set_ttl(at: float, key: str, ttl: int | None) -> Action:
     return unless_gone(merge(at, JOBS, key, {"spec": {"ttlSecondsAfterFinished": ttl}}), JOBS, key)
 
 
-def _end(at: float, key: str, by: str) -> Action:
+def _finish(at: float, key: str, by: str) -> Action:
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(JOBS, key) is None:
             return False
@@ -80,7 +80,7 @@ def _end(at: float, key: str, by: str) -> Action:
     return Action(at, f"Job {key}: {by}", do)
 
 
-def _ours(cluster: SimulatedCluster) -> list[Object]:
+def _jobs_of_trial(cluster: SimulatedCluster) -> list[Object]:
     """Return the Jobs without those of CronJobs, which another trial runs."""
     jobs = [job for job in cluster.shown(JOBS, NAMESPACE) if controller_of(job) is None]
     return [job for job in jobs if job["spec"].get("managedBy") == ELSEWHERE]
@@ -98,7 +98,7 @@ def _expiry(job: Object) -> float | None:
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    for job in _ours(cluster):
+    for job in _jobs_of_trial(cluster):
         expires = _expiry(job)
         if expires is not None and expires < cluster.clock.now() + SOON:
             yield f"Job {name_of(job)} is still there {cluster.clock.now() - expires:.0f} s after its time"
@@ -106,11 +106,11 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     """Return the end state without extended Jobs: a manager whose clock is ahead deletes them before the extension."""
-    kept = (job for job in _ours(cluster) if LATE not in annotations_of(job))
+    kept = (job for job in _jobs_of_trial(cluster) if LATE not in annotations_of(job))
     return {f"Job {name_of(job)}": job["spec"].get("ttlSecondsAfterFinished") for job in kept}
 
 
-def _lives_its_time(cluster: SimulatedCluster) -> NotDeletedBeforeExpiry:
+def _not_deleted_early(cluster: SimulatedCluster) -> NotDeletedBeforeExpiry:
     name = "no finished Job goes too early"
     return NotDeletedBeforeExpiry(cluster, name, client=CONTROLLER, storage="jobs.batch", expiry=_expiry)
 
@@ -120,6 +120,6 @@ TRIAL = Trial(
     actions=_actions,
     unsettled=_unsettled,
     end_state=_end_state,
-    invariants=lambda cluster, _options: (_lives_its_time(cluster),),
+    invariants=lambda cluster, _options: (_not_deleted_early(cluster),),
     deletes=(JOBS,),
 )

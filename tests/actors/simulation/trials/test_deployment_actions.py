@@ -11,10 +11,10 @@ from kcm.actors.controllers.workloads import deployment, replicaset
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.trials.actions import create, merge
-from kcm.actors.simulation.trials.nodes.actions import Spell, all_fall_silent
+from kcm.actors.simulation.trials.nodes.actions import Period, silence_nodes
 from kcm.actors.simulation.trials.scenario import Action, do_in_order
-from kcm.actors.simulation.trials.workloads.actions import kill, scale, workload
-from kcm.actors.simulation.trials.workloads.deployment import unless_held_up
+from kcm.actors.simulation.trials.workloads.actions import delete_one_pod, scale, workload
+from kcm.actors.simulation.trials.workloads.deployment import unless_blocked
 from kcm.protocols.resources import DEPLOYMENTS
 from kcm.runtime.logs.standard_log import quiet_log
 
@@ -35,7 +35,7 @@ def user_waits_after(*actions: Action, controllers: Sequence[ControllerSpec] = W
 
 
 def delete_a_pod(at: float) -> Action:
-    return unless_held_up(kill(at, "web", 0), KEY)
+    return unless_blocked(delete_one_pod(at, "web", 0), KEY)
 
 
 def web(replicas: int = 2, **spec: Any) -> Action:
@@ -51,7 +51,7 @@ def resume(at: float) -> Action:
 
 
 def test_nodes_resume_before_a_pod_deletion_that_waits_for_them() -> None:
-    silence = all_fall_silent(NODES, Spell(5.0, 15.0, ends=True))
+    silence = silence_nodes(NODES, Period(5.0, 15.0, ends=True))
     assert user_waits_after(web(**RECREATE), *silence, restart(6.0), delete_a_pod(7.0)) == []
 
 

@@ -7,7 +7,7 @@ import pytest
 from kcm.actors.controllers.network.endpointslice.reconciler import MANAGER
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.trials.network.endpointslice import TRIAL
-from kcm.actors.simulation.trials.silence import silenced
+from kcm.actors.simulation.trials.silence import silence_patch
 from kcm.protocols.objects import Object, owner_reference, uid_of
 from kcm.protocols.resources import ENDPOINT_SLICES, NODES, PODS, REPLICASETS, SERVICES, STATEFULSETS
 from tests.support.objects import node, owned_by, replica_set, running_pod, service
@@ -55,7 +55,7 @@ def test_endpoints_of_who_may_wait_for_a_pod_do_not_count_where_a_node_is_silent
     """
     cluster = SimulatedCluster(collect_garbage=False)
     cluster.create(NODES, node("n1"))
-    cluster.merge(NODES, "n1", silenced(silent))
+    cluster.merge(NODES, "n1", silence_patch(silent))
     cluster.create(SERVICES, service("front", selector={"app": "web"}))
     deployed = cluster.create(REPLICASETS, replica_set("web", owner=owned_by("uid-of-a-deployment", kind="Deployment")))
     cluster.create(PODS, running_pod("p1", owner=owned_by(uid_of(deployed))))

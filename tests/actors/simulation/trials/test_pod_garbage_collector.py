@@ -9,7 +9,7 @@ from kcm.actors.hollow.behaviour import RUN_SECONDS
 from kcm.actors.options import Options
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.trials.nodes.pod_garbage_collector import TRIAL
-from kcm.actors.simulation.trials.silence import silenced
+from kcm.actors.simulation.trials.silence import silence_patch
 from kcm.protocols.resources import NAMESPACES, NODES, PODS
 from kcm.runtime.logs.standard_log import quiet_log
 from tests.support.objects import namespace, node, pod
@@ -35,7 +35,7 @@ def test_pod_that_will_end_counts_as_ended_unless_its_node_is_silent(*, silent: 
     )
     cluster.create(NODES, node("n1"))
     if silent:
-        cluster.merge(NODES, "n1", silenced(True))
+        cluster.merge(NODES, "n1", silence_patch(True))
     cluster.create(PODS, pod("old", node="n1"))
     cluster.merge(PODS, "default/old", {"status": {"phase": "Succeeded"}}, subresource="status")
     cluster.create(PODS, pod("lasting", node="n1"))

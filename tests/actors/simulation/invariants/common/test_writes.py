@@ -11,7 +11,7 @@ from structlog.typing import FilteringBoundLogger
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.common.writes import MOST_CALLS, WINDOW, NoHotLoop, Quiet
 from kcm.actors.simulation.invariants.observer import Committed, Sent
-from kcm.actors.simulation.trials.silence import silenced
+from kcm.actors.simulation.trials.silence import silence_patch
 from kcm.protocols.objects import encode_object
 from kcm.protocols.resources import NODES, PODS
 from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, StoreChange
@@ -111,7 +111,7 @@ def test_stateful_set_may_retry_creation_while_the_name_is_in_use(
     """False alarm, seeds 54000030 and 90000028: a set was recreated while a silent node kept a pod of the old one."""
     cluster = SimulatedCluster(log=log, collect_garbage=False)
     cluster.create(NODES, node("n1"))
-    cluster.merge(NODES, "n1", silenced(other.get("silent", True)))
+    cluster.merge(NODES, "n1", silence_patch(other.get("silent", True)))
     name, kind = other.get("name", "db-0"), other.get("kind", "StatefulSet")
     cluster.create(PODS, running_pod(name, node="n1", owner=owned_by(other.get("owner", "old"), kind=kind, name="db")))
     if other.get("goes", True):
