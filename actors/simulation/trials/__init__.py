@@ -1,4 +1,5 @@
 """Trials of the controllers: user actions, the expected end state, and invariants.
 
-One file per controller, with its TRIAL; catalogue.py lists them. Campaigns (actors/simulation/campaign/) combine them.
+Each file declares the TRIAL of one controller, and catalogue.py lists all of them. Campaigns
+(actors/simulation/campaign/) combine trials into runs.
 """

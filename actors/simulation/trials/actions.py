@@ -1,4 +1,4 @@
-"""Actions on any resource."""
+"""User actions on objects of any resource: create, merge, delete, replace."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from kcm.protocols.resources import NAMESPACES, Resource
 
 
 def create(at: float, resource: Resource, obj: Object) -> Action:
-    """Create the object in its namespace (default: "default"), once the namespace exists and the name is free."""
+    """Return the action that creates an object, once its namespace exists and its name is free.
+
+    at: earliest time, in virtual seconds.
+    obj: the object; its namespace is "default" unless it has another.
+    """
     check_resource(resource)
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -29,13 +33,19 @@ def create(at: float, resource: Resource, obj: Object) -> Action:
 
 
 def is_missing_or_terminating(cluster: SimulatedCluster, namespace: str) -> bool:
-    """Report whether the namespace is missing or terminating. It is missing if shrinking removed its creation."""
+    """Report whether the namespace is missing or terminating.
+
+    It may be missing because its creation was removed when a failure was reduced to fewer actions.
+    """
     there = cluster.get(NAMESPACES, namespace)
     return there is None or is_deleting(there)
 
 
 def merge(at: float, resource: Resource, key: Key, changes: Object, text: str = "") -> Action:
-    """Apply a merge patch once the object exists. text: describes the changes in reports."""
+    """Return the action that applies a merge patch, once the object exists.
+
+    text: description of the changes in reports; by default the changes themselves.
+    """
     check_key(resource, key)
     check_mapping("changes of an action", changes)
 
@@ -49,7 +59,10 @@ def merge(at: float, resource: Resource, key: Key, changes: Object, text: str = 
 
 
 def delete(at: float, resource: Resource, key: Key, *, policy: str = "") -> Action:
-    """Delete the object once it exists. policy: Foreground, Background or Orphan."""
+    """Return the action that deletes an object, once it exists.
+
+    policy: Foreground, Background or Orphan; "" for the default of the server.
+    """
     check_key(resource, key)
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -62,7 +75,7 @@ def delete(at: float, resource: Resource, key: Key, *, policy: str = "") -> Acti
 
 
 def unless_gone(action: Action, resource: Resource, key: Key) -> Action:
-    """Return the action, which is skipped once the object is deleted or terminating."""
+    """Return a copy of the action that is skipped if the object is missing or terminating."""
 
     def do(cluster: SimulatedCluster) -> bool:
         there = cluster.get(resource, key)
@@ -72,7 +85,7 @@ def unless_gone(action: Action, resource: Resource, key: Key) -> Action:
 
 
 def replace(at: float, resource: Resource, key: Key, other: Object) -> Action:
-    """Delete the object, and create another one with its name once the deletion is complete."""
+    """Return the action that deletes an object and, once it is deleted, creates `other` with the same name."""
     begun: WeakSet[SimulatedCluster] = WeakSet()
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -84,7 +97,7 @@ def replace(at: float, resource: Resource, key: Key, other: Object) -> Action:
             begun.add(cluster)
             there = cluster.get(resource, key)
         if there is not None:
-            return False  # a finalizer, for example for dependents that are to be orphaned, delays the deletion
+            return False  # a finalizer delays the deletion, for example until dependents are orphaned
         cluster.create(resource, other)
         return True
 

@@ -1,4 +1,4 @@
-"""All trials, one per controller."""
+"""List of all trials, one per controller."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ from kcm.actors.simulation.trials.workloads import (
     ttl_after_finished,
 )
 
-# In the order in which they draw their actions and nodes. The order determines the scenario of a seed.
+# Trials by controller, in the order in which they draw their actions and nodes. A change of this order changes the
+# scenario of each seed.
 TRIALS: Mapping[str, Trial] = MappingProxyType(
     {
         module.TRIAL.controller: module.TRIAL

@@ -1,4 +1,4 @@
-"""Scenario of a run, drawn from a number: user actions with their times, and the nodes that they affect."""
+"""Scenario of a run, which a number determines: user actions with their times, and the nodes that they affect."""
 
 from __future__ import annotations
 
@@ -12,20 +12,24 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.late_methods import dataclass
 
 NAMESPACE = "default"
-RETRY = 1.0  # seconds until an action that could not be done is retried
+RETRY = 1.0  # seconds until an action that could not be carried out is retried
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
-LONGEST_NAME = 52  # characters: names of pods truncate a longer name of their owner, so that it is no longer complete
+LONGEST_NAME = 52  # characters; a pod's name contains only a part of a longer name of its owner
 REMOVED = 0.12  # probability that an action on an object deletes it
 
 Do = Callable[[SimulatedCluster], bool]
 
 
 class Action(NamedTuple):
-    """User action. at: earliest time, virtual seconds. do: returns False if the action cannot be done yet.
+    """User action on a simulated cluster.
 
-    The actions of a run are done in the order of their times: an action that cannot be done yet delays all later
-    actions, so that the order is the same with any faults.
+    at: earliest time, in virtual seconds.
+    text: description for reports.
+    do: carries out the action; returns False if it cannot be carried out yet.
+
+    The actions of a run are carried out in the order of their times. An action that cannot be carried out yet delays
+    all later actions, so that the order does not depend on faults.
     """
 
     at: float
@@ -33,21 +37,22 @@ class Action(NamedTuple):
     do: Do
 
 
-Act = Callable[[float], Iterable[Action]]  # returns the actions of a user at a time
+Act = Callable[[float], Iterable[Action]]  # takes a time, and returns the actions of a user at that time
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """Number of hollow nodes and of zones. Nodes are assigned to the zones round robin."""
+    """Number of hollow nodes and of their zones. Nodes are assigned to zones round robin."""
 
     nodes: int = 3
     zones: int = 2
 
 
 class NodePool:
-    """Nodes of a scenario. Each node is affected at most once, so that the actions alone determine the end state.
+    """Nodes of a scenario that user actions may reserve.
 
-    One node in each of the first two zones is affected only together with its zone.
+    A node can be reserved only once, so that actions of different trials do not affect the same node; otherwise the end
+    state would depend on timing. One node in each of the first two zones can be reserved only with its whole zone.
     """
 
     def __init__(self, fleet: Fleet, chance: random.Random) -> None:
@@ -63,7 +68,7 @@ class NodePool:
     def take(self, *, removed: bool = False) -> str | None:
         """Reserve a free node and return its name; None if no node is free.
 
-        removed: the node will be deleted, so its pods do not survive.
+        removed: whether the caller will delete the node.
         """
         for name in self._free:
             if not removed or name in self._staying:
@@ -84,21 +89,25 @@ class NodePool:
         return list(self.machines)
 
     def keep(self, chance: random.Random, most: int) -> list[str]:
-        """Return up to `most` nodes that no action deletes. They may be affected in other ways."""
+        """Reserve up to `most` nodes that no action deletes, and return their names.
+
+        The nodes may already be reserved for other actions.
+        """
         chosen = chance.sample(sorted(self._staying), min(most, len(self._staying)))
         self._free = [name for name in self._free if name not in chosen]
         return chosen
 
 
 class Scenario:
-    """Source of the actions of a run.
+    """Source of random values and times for the user actions of a run.
 
-    number: equal numbers have equal actions.
-    seconds: time within which users act.
-    disturbed: time within which faults are active.
+    number: number that determines all random values.
+    seconds: virtual seconds within which users act.
+    disturbed: virtual seconds within which faults are active.
+    fleet: number of hollow nodes and of zones.
     pod: additional fields for the spec of every pod of a workload.
-    steady: whether deleted pods always disappear, because no node is silent forever.
-    draw: returns the random generator for a purpose, instead of one that is seeded by the number.
+    steady: whether terminating pods always disappear, because no node is silent permanently.
+    draw: returns the random generator for a purpose; None for generators that the number determines.
     """
 
     def __init__(
@@ -119,7 +128,7 @@ class Scenario:
         self.nodes = NodePool(self.fleet, self.chance("nodes"))
 
     def chance(self, what: str) -> random.Random:
-        """Return the random generator for a purpose. Draws of one trial do not change those of another."""
+        """Return the random generator for a purpose. Each trial has its own, independent of the others."""
         return random.Random(f"{what} {self.number}") if self._draw is None else self._draw(what)
 
     def times(self, chance: random.Random, count: int, *, first: float = 3.0) -> list[float]:
@@ -127,7 +136,7 @@ class Scenario:
         return sorted(round(chance.uniform(first, self.seconds), 2) for _ in range(count))
 
     def names(self, chance: random.Random, base: str, most: int) -> list[str]:
-        """Draw one to `most` different names: the base, names that begin with it, and a name of maximal length."""
+        """Draw one to `most` different names: the base itself, similar names, and a name of maximum length."""
         return chance.sample(forms_of(base), chance.randint(1, most))
 
     def life(
@@ -142,7 +151,9 @@ class Scenario:
     ) -> Iterator[Action]:
         """Yield the actions on one object: it is created, and changed up to `most` times, in random order.
 
-        make, changes, remove: called with a time. With `remove`, the object is sometimes deleted, and may be recreated.
+        make, changes, remove: functions that return actions at a given time. With `remove`, the object is sometimes
+            deleted, and recreated by a later action.
+        at: time of the creation.
         """
         there = True
         yield from make(at)
@@ -158,12 +169,12 @@ class Scenario:
 
 
 def forms_of(base: str) -> list[str]:
-    """Return the names that are drawn for a base name."""
+    """Return all names that Scenario.names may draw for a base name."""
     return [base, f"{base}-1", f"{base}-10", f"{base}0", base.ljust(LONGEST_NAME, "x")]
 
 
 def do_in_order(cluster: SimulatedCluster, actions: Iterable[Action]) -> list[Action]:
-    """Do all actions at their times. Returns the list of pending actions, which is updated during the run."""
+    """Carry out all actions at their times. Returns the list of pending actions, which shrinks during the run."""
     waiting = sorted(actions, key=lambda action: action.at)
 
     def do_due() -> None:

@@ -1,4 +1,4 @@
-"""Options of the managers of a simulated cluster."""
+"""Options of the managers of a simulated cluster, and values that follow from them."""
 
 from __future__ import annotations
 

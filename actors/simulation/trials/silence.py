@@ -1,4 +1,7 @@
-"""Hollow nodes that users silence permanently, by an annotation that no fault changes."""
+"""Hollow nodes that a user silences permanently, by an annotation that no fault changes.
+
+The kubelet of a silent node neither renews the node's Lease nor updates its pods.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,17 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.objects import Object, annotations_of
 from kcm.protocols.resources import NODES
 
-FOR_EVER = "1000000000"  # seconds of flapping period: the node is silent in the current one, which outlasts every run
+# Value of the annotation: period in seconds, in which the node is silent and then not. It is longer than any run.
+FOR_EVER = "1000000000"
 
 
 def silence_patch(silent: bool) -> Object:
-    """Return the merge patch that silences a node, or lets it send heartbeats again."""
+    """Return the merge patch that silences a node, or ends its silence."""
     return {"metadata": {"annotations": {FLAP: FOR_EVER if silent else None}}}
 
 
 def is_silent(node: Object) -> bool:
-    """Report whether a user has silenced the node."""
+    """Report whether a user action has silenced the node."""
     return annotations_of(node).get(FLAP) is not None
 
 

@@ -1,4 +1,4 @@
-"""Trial of a controller: how simulated runs use it and what they check.
+"""Declaration of how simulated runs use a controller, and what they check.
 
 TRIAL = Trial(
     controller="website-controller",
@@ -43,18 +43,18 @@ def _no_invariants(_cluster: SimulatedCluster, _options: Options) -> Iterable[In
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trial:
-    """Trial of one controller.
+    """Test of one controller in simulated runs: user actions, expected results, and invariants.
 
-    controller: the name of its spec.
+    controller: name of the controller's spec.
     actions: returns the user actions of a scenario.
-    unsettled: yields what is not yet as the specs require; nothing once the controller has done its work.
-    end_state: returns everything that the actions alone determine, by name: equal in every run of a scenario, with
-        any faults. Generated names, uids and times are left out.
-    invariants: conditions that are checked at every moment, beside those of `owns` and of every controller.
-    owns: dependents that the controller creates and deletes, by owner.
-    deletes: resources of which it may delete objects that it does not own.
-    deletes_any: whether it may delete objects of all resources, limited by its own invariants.
-    raises: exceptions that its code may raise, beside CommandError. Any other exception is a violation.
+    unsettled: yields a text for each deviation from the desired state; nothing once the controller has done its work.
+    end_state: returns the part of the final state that depends only on the user actions, as values by name. It must be
+        equal in every run of a scenario, with any faults; so it contains no generated names, uids or times.
+    invariants: returns conditions that are checked at every moment, in addition to those of every controller.
+    owns: owners and dependents of the controller; several invariants are based on them.
+    deletes: resources of which the controller may delete objects that it does not own.
+    deletes_any: whether it may delete objects of all resources. Its own invariants should limit this.
+    raises: exceptions that its code may raise in addition to CommandError. Any other exception is a violation.
     """
 
     controller: str
@@ -68,7 +68,7 @@ class Trial:
     raises: tuple[type[Exception], ...] = ()
 
     def __post_init__(self) -> None:
-        """Raise TypeError for a spec instead of its name, a single value instead of a tuple, or a non-callable."""
+        """Raise TypeError if a field has a wrong type."""
         check_text("controller of a Trial", self.controller)
         about = f"the trial of {self.controller}"
         for what in ("actions", "unsettled", "end_state", "invariants"):

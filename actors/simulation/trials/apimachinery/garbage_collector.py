@@ -1,4 +1,7 @@
-"""Trial of the garbage collector: families of ConfigMaps, in addition to the dependents of workloads."""
+"""Trial of the garbage collector: users create ConfigMaps that own each other, and delete owners.
+
+The dependents of workloads in the same run are collected too.
+"""
 
 from __future__ import annotations
 
@@ -22,14 +25,17 @@ UNKNOWN_UID = "00000000-0000-4000-8000-000000000000"  # a uid that no object has
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create families of three generations and delete an owner; the owner of some members never existed."""
+    """Create families of ConfigMaps: owners with dependents and their dependents. Then delete the owners."""
     chance = scenario.chance("garbage collector actions")
     for number in range(chance.choice((0, 1, 1, 2, 3))):
         yield from _family(scenario, chance, f"{FAMILY}{number}")
 
 
 def _family(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
-    """Create an owner, children (some with a second owner) and grandchildren; then delete the owner."""
+    """Create an owner, its dependents (some with a second owner), and their dependents; then delete the owner.
+
+    Sometimes there is also a dependent whose owner has never existed.
+    """
     born, gone = scenario.times(chance, 2)
     yield create_configmap(born, name)
     yield create_configmap(born, f"{name}-other")
@@ -45,16 +51,17 @@ def _family(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Ac
     policy = chance.choice(POLICIES)
     yield delete(gone, CONFIGMAPS, make_key(NAMESPACE, name), policy=policy)
     if policy == "Background" and chance.random() < 0.5:  # otherwise later actions would wait for its finalizers
-        yield create_configmap(gone, name)  # another object of that name, without dependents
+        yield create_configmap(gone, name)  # another object with this name, without dependents
 
 
 def create_configmap(
     at: float, name: str, *, owners: Sequence[str] = (), blocks: bool = True, unknown_owners: Sequence[str] = ()
 ) -> Action:
-    """Create a ConfigMap, once its owners exist and its name is free.
+    """Return the action that creates a ConfigMap, once its owners exist and its name is free.
 
+    owners: names of the ConfigMaps that own it.
     blocks: blockOwnerDeletion of the owner references.
-    strangers: names of owners that do not exist.
+    unknown_owners: names of additional owners with a uid that no object has.
     """
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -80,15 +87,18 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             what = f"{resource.kind} {name_of(obj)}"
             if is_deleting(obj):
                 if WAITED_FOR.intersection(finalizers_of(obj)):
-                    yield f"{what} waits for what becomes of its dependents"
+                    yield f"{what} waits for its dependents to be deleted or orphaned"
                 continue
             for reference in references_of(obj):
                 if owner_of(cluster, key_of(obj), reference) is None:
-                    yield f"{what} names {reference['name']} as its owner, which is gone"
+                    yield f"{what} has the owner {reference['name']}, which does not exist"
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return the owners of each remaining member of a family, without orphans, which depend on timing."""
+    """Return the owners of each remaining ConfigMap of this trial.
+
+    Dependents without an owner are excluded, because their existence depends on timing.
+    """
     return {
         f"ConfigMap {name_of(configmap)}": _owners(configmap)
         for configmap in cluster.list(CONFIGMAPS, NAMESPACE)

@@ -21,7 +21,7 @@ OURS = ("held", "kept")  # names of this trial's ConfigMaps, in addition to c0, 
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Fill and delete one to three namespaces; some objects and some namespaces have further finalizers."""
+    """Create, fill and delete one to three namespaces. Some objects and namespaces have an additional finalizer."""
     chance = scenario.chance("namespace actions")
     for number in range(chance.choice((1, 1, 2, 3))):
         yield from _team(scenario, chance, f"{TEAM}{number}")
@@ -48,13 +48,16 @@ def _team(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Acti
         yield _release(later, CONFIGMAPS, make_key(name, "held"))
     if more:
         yield _release(later, NAMESPACES, name)
-    if chance.random() < 0.5:  # another namespace of that name, whose content must stay
+    if chance.random() < 0.5:  # another namespace with this name, whose content must not be deleted
         yield create(later, NAMESPACES, {"metadata": {"name": name}})
         yield create(later, CONFIGMAPS, _in(name, "kept"))
 
 
 def _release(at: float, resource: Resource, key: Key) -> Action:
-    """Remove the finalizers of an object if HOLD is one of them, as the owner of that finalizer does."""
+    """Return the action that removes the finalizers of an object, as the owner of the finalizer HOLD does.
+
+    An object without this finalizer is not changed.
+    """
 
     def do(cluster: SimulatedCluster) -> bool:
         there = cluster.get(resource, key)
@@ -62,7 +65,7 @@ def _release(at: float, resource: Resource, key: Key) -> Action:
             cluster.merge(resource, key, {"metadata": {"finalizers": None}})
         return True
 
-    return Action(at, f"{resource.kind} {key} is held no more", do)
+    return Action(at, f"finalizer of {resource.kind} {key} is removed", do)
 
 
 def _in(namespace: str, name: str, **meta: Any) -> Object:
@@ -77,13 +80,13 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         if finalizers_in(cluster, name):
             continue
         if not finalizers_of(namespace):
-            yield f"namespace {name} is being deleted, and nothing holds it"
+            yield f"namespace {name} is terminating, but nothing has a finalizer"
         elif namespace["spec"].get("finalizers"):
-            yield f"namespace {name} is not finalized, and nothing in it holds it"
+            yield f"namespace {name} is not finalized, but no object in it has a finalizer"
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return the namespaces and what users created in them."""
+    """Return the ConfigMaps that users created in each namespace of this trial."""
     return {
         f"namespace {name_of(namespace)}": sorted(_own(cluster, name_of(namespace)))
         for namespace in cluster.list(NAMESPACES)
@@ -92,7 +95,7 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
 
 
 def _own(cluster: SimulatedCluster, namespace: str) -> Iterator[str]:
-    """Return the names of the ConfigMaps created by users; other controllers create some too."""
+    """Return the names of the ConfigMaps in a namespace that users created, without those of controllers."""
     return (name for name in map(name_of, cluster.list(CONFIGMAPS, namespace)) if name in OURS or name[:1] == "c")
 
 

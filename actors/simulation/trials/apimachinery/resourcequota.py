@@ -1,4 +1,4 @@
-"""Trial of the resourcequota controller: a namespace with quotas that change, and users who exceed them."""
+"""Trial of the resource quota controller: quotas of a namespace change, and users try to exceed them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from kcm.protocols.resources import (
 NAMESPACE = "limited"
 FORBIDDEN, TAKEN, GONE = 403, 409, 404
 ASKED = ("100m", "200m", "500m")
-DEADLINE = 86_400  # seconds; longer than any run, as a pod that reached its deadline would change the count
+DEADLINE = 86_400  # seconds; longer than any run, because a pod that exceeds its deadline is no longer counted
 SCOPES: tuple[list[str], ...] = ([], [], ["NotTerminating"], ["Terminating"], ["BestEffort"])
 
 Body = Callable[[str], Object]
@@ -59,7 +59,7 @@ def _create_namespace(cluster: SimulatedCluster) -> bool:
 
 
 def _quota(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
-    """Create a quota, change its limits, and sometimes recreate it."""
+    """Yield the actions on one quota: create it, change its limits, and sometimes recreate it."""
     scopes = chance.choice(SCOPES)
     made, *changed = scenario.times(chance, chance.randint(1, 4), first=0.6)
     yield _try(made, "POST", RESOURCE_QUOTAS, name, _quota_body(name, _hard(chance, scopes), scopes))
@@ -68,7 +68,7 @@ def _quota(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Act
             yield _try(at, "DELETE", RESOURCE_QUOTAS, name)
             yield _try(at, "POST", RESOURCE_QUOTAS, name, _quota_body(name, _hard(chance, scopes), scopes))
         else:
-            # A merge patch keeps the limits that it does not name, so all others are set to null.
+            # A merge patch keeps limits that it does not contain, so all other limits are set to null.
             hard = {**dict.fromkeys(_NAMES), **_hard(chance, scopes)}
             yield _try(at, "PATCH", RESOURCE_QUOTAS, name, {"spec": {"hard": hard}})
 
@@ -120,7 +120,10 @@ def _set_deadline(at: float, name: str) -> Action:
 def _try(
     at: float, method: str, resource: Resource, name: str, body: Object | None = None, *, subresource: str = ""
 ) -> Action:
-    """Send a request once. Whether a quota permits it depends on the controller's latest count."""
+    """Return the action that sends a request once, and ignores whether a quota permits it.
+
+    This depends on the latest count by the controller.
+    """
     path = resource_path(resource.id, NAMESPACE, "" if method == "POST" else name, subresource)
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -139,15 +142,15 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             continue
         for pod in cluster.list(PODS, namespace_of(quota)):
             if is_deleting(pod) and counts(pod, cluster.clock.now()):
-                yield f"pod {name_of(pod)} is being deleted, and counts until it should be gone"
+                yield f"pod {name_of(pod)} is terminating, and counts until its grace period ends"
         hard, status = read_amounts(limits(quota)), status_of(quota)
-        says = f"quota {key_of(quota)} says"
+        where = f"status of quota {key_of(quota)}"
         if not equal(hard, read_amounts(status.get("hard"))):
-            yield f"{says} that {status.get('hard')} are in force, and {limits(quota)} is wanted"
+            yield f"{where} has the limits {status.get('hard')} instead of {limits(quota)}"
         really = actual_usage(cluster, quota, hard)
         used = read_amounts(status.get("used"))
         if not equal(really, used):
-            yield f"{says} that {status.get('used')} is used, and {in_words(really)} is"
+            yield f"{where} has the usage {status.get('used')} instead of {in_words(really)}"
 
 
 TRIAL = Trial(

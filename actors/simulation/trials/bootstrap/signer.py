@@ -1,4 +1,4 @@
-"""Trial of the cluster-info signer: users change the signed data and the tokens, and falsify signatures."""
+"""Trial of the cluster-info signer: users change the signed data, change tokens, and falsify signatures."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kcm.protocols.resources import CONFIGMAPS, SECRETS
 
 TOKENS = ("sign00", "sign01", "sign02")
 CHANGES: tuple[tuple[Mapping[str, str | None], str], ...] = (
-    ({TOKEN_SECRET: "another"}, "given another secret"),
-    ({TOKEN_SECRET: None}, "robbed of its secret"),
-    ({TOKEN_ID: "other0"}, "given the id of another"),
-    ({SIGNS: "false"}, "not to sign any more"),
-    ({SIGNS: "true"}, "to sign"),
-    ({EXPIRATION: "2999-01-01T00:00:00Z"}, "given a life of centuries"),
+    ({TOKEN_SECRET: "another"}, "given another token secret"),
+    ({TOKEN_SECRET: None}, "left without its token secret"),
+    ({TOKEN_ID: "other0"}, "given another token id"),
+    ({SIGNS: "false"}, "disabled for signing"),
+    ({SIGNS: "true"}, "enabled for signing"),
+    ({EXPIRATION: "2999-01-01T00:00:00Z"}, "set to expire in the year 2999"),
 )
 
 
@@ -45,10 +45,10 @@ def _change_of_info(at: float, chance: random.Random) -> Iterable[Action]:
         case 2:
             changes, text = {f"{SIGNATURE}{chance.choice(TOKENS)}": "falsified"}, "falsified"
         case 3:
-            changes, text = {f"{SIGNATURE}nobody": "forged"}, "signed by nobody"
+            changes, text = {f"{SIGNATURE}nobody": "forged"}, "given a signature of an unknown token"
         case 4:
             yield if_exists(at, CONFIGMAPS, CLUSTER_INFO, {"data": None}, "emptied")
-            yield if_exists(at + 2.0, CONFIGMAPS, CLUSTER_INFO, {"data": {CONTENT: "again"}}, "filled again")
+            yield if_exists(at + 2.0, CONFIGMAPS, CLUSTER_INFO, {"data": {CONTENT: "again"}}, "given content again")
             return
         case _:
             yield if_exists(at, CONFIGMAPS, CLUSTER_INFO, None, "deleted")
@@ -83,7 +83,7 @@ def _data(cluster: SimulatedCluster) -> Mapping[str, str]:
 
 
 def _tokens(cluster: SimulatedCluster) -> Mapping[str, bytes]:
-    """Return the signing keys by token id."""
+    """Return the keys of all tokens that must sign now, by token id."""
     now = cluster.clock.now()
     secrets: list[Object] = [secret for secret in cluster.shown(SECRETS, NAMESPACE) if secret.get("type") == TYPE]
     return dict(filter(None, (key_to_sign_with(secret, now=now) for secret in secrets)))
@@ -99,11 +99,11 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         yield f"cluster-info is{'' if token in signatures else ' not'} signed by {token}"
     for token in sorted(signatures.keys() & tokens.keys()):
         if not is_signed_by(signatures[token], content, token, tokens[token]):
-            yield f"cluster-info is not signed by {token}, but says so"
+            yield f"cluster-info has an invalid signature of {token}"
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return the end state without signatures of expiring tokens, which belong to the token cleaner's trial."""
+    """Return the data of cluster-info, without signatures of tokens that belong to the token cleaner's trial."""
     theirs = f"{SIGNATURE}{EXPIRING}"
     return {"cluster-info": {key: text for key, text in _data(cluster).items() if not key.startswith(theirs)}}
 

@@ -26,9 +26,9 @@ from kcm.protocols.objects import annotations_of, labels_of, name_of
 from kcm.protocols.resources import SECRETS
 from kcm.protocols.times import format_time
 
-SHORT, EXTENDED, LONG = (0.0, 1.0, 8.0), 20.0, 100_000.0  # seconds to live; only LONG is longer than a run
-SOON = 1000.0  # seconds; a token that lives longer does not expire during the run
-LATE = "example.com/extended"  # annotation of tokens whose expiry was extended
+SHORT, EXTENDED, LONG = (0.0, 1.0, 8.0), 20.0, 100_000.0  # seconds until expiry; only LONG is longer than a run
+SOON = 1000.0  # seconds; a token that expires later does not expire during the run
+LATE = "example.com/extended"  # annotation of tokens whose expiry was postponed
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
@@ -39,14 +39,17 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _life(scenario: Scenario, chance: random.Random, token: str) -> Iterator[Action]:
-    """Create a token, change its expiry, and finally let it expire, delete it, or extend it before it expires."""
+    """Yield the actions on one token: create it, change its expiry, and finally delete it or let it expire.
+
+    Sometimes the expiry is postponed just before the token expires.
+    """
     born, *changes, after = scenario.times(chance, chance.randint(2, 4))
     yield create_token(born, token, lives=chance.choice((None, LONG)))
     for at in changes:
         yield _set_expiry(at, token, chance.choice((None, LONG)))
     match chance.randrange(6):
         case 0:
-            yield change_token(after, token, {EXPIRATION: "tomorrow"}, "given no time but a word")
+            yield change_token(after, token, {EXPIRATION: "tomorrow"}, "given an invalid expiry")
         case 1:
             yield delete_token(after, token)
         case 2 | 3:
@@ -61,7 +64,10 @@ def _life(scenario: Scenario, chance: random.Random, token: str) -> Iterator[Act
 
 
 def _set_expiry(at: float, token: str, seconds: float | None, *, late: bool = False) -> Action:
-    """Set the token's expiry to this many seconds from now; None for no expiry."""
+    """Return the action that lets a token expire after some seconds, or never if `seconds` is None.
+
+    late: mark the token as one whose expiry was postponed.
+    """
 
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(SECRETS, key_of(token)) is None:
@@ -73,24 +79,29 @@ def _set_expiry(at: float, token: str, seconds: float | None, *, late: bool = Fa
         cluster.merge(SECRETS, key_of(token), changes)
         return True
 
-    return Action(at, f"token {token} lives {'for ever' if seconds is None else f'{seconds:g} s more'}", do)
+    return Action(at, f"token {token} expires {'never' if seconds is None else f'after {seconds:g} s'}", do)
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for secret in cluster.shown(SECRETS, NAMESPACE):
         expiry = expiry_of(secret)
         if secret.get("type") == TYPE and expiry is not None and expiry < cluster.clock.now() + SOON:
-            yield f"{name_of(secret)} is still there {cluster.clock.now() - expiry:.0f} s after its time"
+            yield f"{name_of(secret)} still exists {cluster.clock.now() - expiry:.0f} s after its expiry"
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return the end state without extended tokens: a manager whose clock is ahead deletes them earlier."""
-    ours = (secret for secret in cluster.shown(SECRETS, NAMESPACE) if name_of(secret).startswith(PREFIX + EXPIRING))
-    return {name_of(our): labels_of(our) for our in ours if LATE not in annotations_of(our)}
+    """Return the labels of the remaining tokens, except for tokens whose expiry was postponed.
+
+    A manager whose clock is ahead may delete such a token before its expiry is postponed.
+    """
+    secrets = (secret for secret in cluster.shown(SECRETS, NAMESPACE) if name_of(secret).startswith(PREFIX + EXPIRING))
+    return {name_of(secret): labels_of(secret) for secret in secrets if LATE not in annotations_of(secret)}
 
 
 def _not_deleted_early(cluster: SimulatedCluster) -> NotDeletedBeforeExpiry:
-    return NotDeletedBeforeExpiry(cluster, "no token goes too early", client=CLEANER, storage="secrets", expiry=expiry)
+    return NotDeletedBeforeExpiry(
+        cluster, "no token is deleted early", client=CLEANER, storage="secrets", expiry=expiry
+    )
 
 
 TRIAL = Trial(

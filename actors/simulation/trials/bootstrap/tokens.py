@@ -25,7 +25,10 @@ def encoded(data: Mapping[str, str | None]) -> dict[str, str | None]:
 
 
 def token(token_id: str, *, type: str = TYPE, **more: str) -> Object:
-    """Build a bootstrap token. more: data besides id, secret and signing usage, by its key with "_" for "-"."""
+    """Build the Secret of a bootstrap token, with an id, a token secret, and permission to sign.
+
+    more: additional data of the Secret; "_" in a name stands for "-".
+    """
     data = {TOKEN_ID: token_id, TOKEN_SECRET: f"secret-of-{token_id}", SIGNS: "true"}
     data |= {field.replace("_", "-"): text for field, text in more.items()}
     meta = {"name": PREFIX + token_id, "namespace": NAMESPACE}
@@ -35,10 +38,11 @@ def token(token_id: str, *, type: str = TYPE, **more: str) -> Object:
 def create_token(
     at: float, token_id: str, *, lives: float | None = None, type: str = TYPE, expiration: str = ""
 ) -> Action:
-    """Create a token unless one with this id exists.
+    """Return the action that creates a token, unless a token with this id exists.
 
-    lives: seconds until it expires; None for no expiry.
-    expiration: text to use instead of a time.
+    lives: seconds until the token expires; None for no expiry.
+    type: type of the Secret.
+    expiration: text of the expiry if `lives` is None, for example an invalid time.
     """
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -47,12 +51,12 @@ def create_token(
             cluster.create(SECRETS, token(token_id, type=type, **({EXPIRATION: expiry} if expiry else {})))
         return True
 
-    life = expiration or ("for ever" if lives is None else f"for {lives:g} s")
-    return Action(at, f"token {token_id} is made, {life}", do)
+    expires = expiration or ("never" if lives is None else f"after {lives:g} s")
+    return Action(at, f"token {token_id} is created, expires {expires}", do)
 
 
 def change_token(at: float, token_id: str, data: Mapping[str, str | None], text: str) -> Action:
-    """Change the token's data if it exists."""
+    """Return the action that changes the data of a token, if it exists. text: description of the change in reports."""
 
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(SECRETS, key_of(token_id)) is not None:
@@ -63,7 +67,7 @@ def change_token(at: float, token_id: str, data: Mapping[str, str | None], text:
 
 
 def delete_token(at: float, token_id: str) -> Action:
-    """Delete the token if it exists."""
+    """Return the action that deletes a token, if it exists."""
 
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(SECRETS, key_of(token_id)) is not None:

@@ -1,1 +1,1 @@
-"""Trials of the certificate controllers, with deterministic key files."""
+"""Trials of the certificate controllers. Their key files have the same content in every run."""

@@ -1,4 +1,4 @@
-"""Trial of the controller that approves CertificateSigningRequests."""
+"""Trial of the controller that approves CertificateSigningRequests of kubelets."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kcm.protocols.objects import name_of
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Kubelets request their first certificate or renew it, and others pretend to be kubelets or request too much."""
+    """Create requests of kubelets for their first certificate or a renewal, of impostors, and with too many usages."""
     chance = scenario.chance("certificate approving actions")
     for number, at in enumerate(scenario.times(chance, chance.choice((0, 1, 2, 4)))):
         kind = chance.choice((OWN, OWN, FIRST, FORGED, GREEDY))
@@ -41,7 +41,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return the undecided requests. Decided requests are cleaned up at a time that depends on the clock."""
+    """Return the names of the undecided requests. Decided ones are deleted at a time that depends on the clock."""
     requests = cluster.list(CERTIFICATE_SIGNING_REQUESTS)
     undecided = [name_of(request) for request in requests if not (request.get("status") or {}).get("conditions")]
     return {"undecided requests for certificates": sorted(undecided)}

@@ -1,4 +1,4 @@
-"""Signing keys of simulated managers: files with the same content in every run, and the pair that replaces them."""
+"""Signing keys of simulated managers: key files with the same content in every run, and two pairs of keys for them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache
 
 from kcm.runtime.simulation.keys import AuthorityFiles, PemKeyPair, authority_pair
 
-BEGIN, END = 0.0, 4e9  # Unix seconds; the virtual clock stays within them
+BEGIN, END = 0.0, 4e9  # validity of the certificates, in Unix seconds; longer than any run
 
 
 @cache
@@ -21,7 +21,7 @@ def second_pair() -> PemKeyPair:
 
 @cache
 def authority_files() -> AuthorityFiles:
-    """Return the key files of the process, at first with the first pair; `reset` writes that again."""
+    """Return the key files of this process. They contain the first pair at first, and again after `reset`."""
     return AuthorityFiles("authority", first_pair())
 
 

@@ -37,7 +37,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for pod_request in cluster.shown(POD_CERTIFICATE_REQUESTS):
-        yield f"PodCertificateRequest {name_of(pod_request)} is there"
+        yield f"PodCertificateRequest {name_of(pod_request)} still exists"
 
 
 TRIAL = Trial(

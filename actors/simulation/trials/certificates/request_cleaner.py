@@ -1,6 +1,6 @@
 """Trial of the CertificateSigningRequest cleaner.
 
-The cleaner runs once an hour, so all requests that it must delete exist before its first pass.
+The cleaner runs once an hour. So the trial creates all requests that it must delete before the first of these passes.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import name_of
 
 HOUR = 3600.0
-AGES = (HOUR / 2, 5 * HOUR, 30 * HOUR)  # seconds since the decision; far from the limits, as clocks may be wrong
+AGES = (HOUR / 2, 5 * HOUR, 30 * HOUR)  # seconds since the decision; far from the limits, because clocks may jump
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create requests for the signer of another party that were approved or denied some time ago."""
+    """Create requests for a signer outside Kubernetes that were approved or denied some time ago."""
     chance = scenario.chance("certificate cleaning actions")
     for number in range(chance.choice((0, 1, 2, 3))):
         name = f"{FOREIGN.name}-old-{number}"
@@ -32,7 +32,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     now = cluster.clock.now()
     for request in cluster.shown(CERTIFICATE_SIGNING_REQUESTS):
         if "-old-" in name_of(request) and is_overdue(request, now=now):
-            yield f"request {name_of(request)} is not cleaned up"
+            yield f"request {name_of(request)} is overdue, but not deleted"
 
 
 TRIAL = Trial(

@@ -1,4 +1,4 @@
-"""Certificate requests of the trials: their users, signers and expected outcomes."""
+"""Kinds of certificate requests in trials, with their users, signers and expected results, and user actions on them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,12 @@ CLIENT_USAGES, SERVING_USAGES = (DIGITAL_SIGNATURE, CLIENT_AUTH), (DIGITAL_SIGNA
 class RequestKind(NamedTuple):
     """Kind of certificate request.
 
+    name: prefix of the names of its requests.
     user: user that creates the request; "" for the node that the request names.
-    approves: subresource on which the user is authorized for automatic approval; "" if an administrator must approve.
-    fits: whether the signer signs the request once it is approved.
+    organizations, dns_names: contents of the request.
+    approves: subresource that the user is authorized to create, which permits automatic approval; "" if an
+        administrator must approve the request.
+    fits: whether the signer accepts the request once it is approved.
     """
 
     name: str
@@ -68,12 +71,16 @@ KINDS: Mapping[str, RequestKind] = {
 
 
 def kind_of(name: str) -> RequestKind | None:
-    """Return the kind of a request by the request's name."""
+    """Return the kind of the request with this name; None for a request of no kind."""
     return KINDS.get(name.partition("-")[0])
 
 
 def authorize(access: Access) -> Decision:
-    """Permit renewals by kubelets, first requests by bootstrap tokens, and everything else."""
+    """Decide an access review of the simulated API server.
+
+    Automatic approval is permitted for renewals by kubelets and for first requests with bootstrap tokens. All other
+    access is permitted too.
+    """
     user, subresource = access.user.name, access.attributes.get("subresource")
     if subresource == "selfnodeclient":
         return Decision(allowed=user.startswith(NODE_PREFIX))
@@ -88,7 +95,11 @@ def pem_of(kind: RequestKind, name: str) -> bytes:
 
 
 def request_certificate(at: float, kind: RequestKind, name: str, **spec: Any) -> Action:
-    """Create a request. name: must begin with the name of the kind."""
+    """Return the action that creates a certificate request.
+
+    name: name of the request, which must begin with the name of the kind.
+    spec: additional fields of the request's spec.
+    """
 
     def do(cluster: SimulatedCluster) -> bool:
         user = kind.user or f"{NODE_PREFIX}{name}"
@@ -108,14 +119,16 @@ def request_certificate(at: float, kind: RequestKind, name: str, **spec: Any) ->
             raise AssertionError(f"{path}: {response.status} {response.body.decode()}")
         return True
 
-    return Action(at, f"{kind.user or 'a kubelet'} asks for certificate {name}", do)
+    return Action(at, f"{kind.user or 'a kubelet'} requests certificate {name}", do)
 
 
 def decide(at: float, name: str, decision: str, *, ago: float = 0.0) -> Action:
-    """Approve or deny a request as an administrator, once the request exists; does nothing if it is decided already.
+    """Return the action by which an administrator approves or denies a request, once the request exists.
+
+    A request that is decided already is not changed.
 
     decision: "Approved" or "Denied".
-    ago: seconds since the decision, for its lastUpdateTime.
+    ago: age of the decision in its lastUpdateTime, in seconds.
     """
 
     def do(cluster: SimulatedCluster) -> bool:

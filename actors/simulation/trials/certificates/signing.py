@@ -25,7 +25,7 @@ from kcm.protocols.objects import name_of
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create requests of users and of kubelets, decide them, and replace the keys of the authority meanwhile."""
+    """Create requests of users and kubelets, approve or deny them, and replace the certificate authority meanwhile."""
     chance = scenario.chance("certificate signing actions")
     for number, at in enumerate(scenario.times(chance, chance.randint(1, 3))):
         kind = chance.choice((CLIENT, CLIENT, SERVING, NAMELESS, SERVER, FOREIGN))
@@ -40,7 +40,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _replace_authority(at: float) -> Iterable[Action]:
-    """Replace the authority in two steps: the certificate first, so that it does not match the key meanwhile."""
+    """Replace the files of the authority in two steps, so that for a while its certificate does not match its key."""
 
     def certificate(_cluster: SimulatedCluster) -> bool:
         authority_files().write_certificate(second_pair())
@@ -50,8 +50,8 @@ def _replace_authority(at: float) -> Iterable[Action]:
         authority_files().write(second_pair())
         return True
 
-    yield Action(at, "the authority has another certificate", certificate)
-    yield Action(at + 2.0, "and the key that belongs to it", both)
+    yield Action(at, "certificate of the authority is replaced", certificate)
+    yield Action(at + 2.0, "key of the authority is replaced", both)
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
@@ -61,7 +61,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         if kind is None or "Approved" not in types or kind is FOREIGN:
             continue
         if not status.get("certificate") and "Failed" not in types:
-            yield f"request {name_of(request)} is approved, and neither issued nor failed"
+            yield f"request {name_of(request)} is approved, but neither issued nor failed"
 
 
 TRIAL = Trial(
@@ -71,5 +71,5 @@ TRIAL = Trial(
     invariants=lambda _cluster, _options: (
         SignedAsApproved((first_pair(), second_pair()), current=lambda: authority_files().read()),
     ),
-    raises=(SigningError,),  # for a manager that starts while only one of the two files is replaced
+    raises=(SigningError,),  # if a manager starts while only one of the two files is replaced
 )

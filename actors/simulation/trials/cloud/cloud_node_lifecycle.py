@@ -19,25 +19,27 @@ from kcm.protocols.resources import NODES
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Shut down a machine, perhaps for a limited time, and terminate another one."""
+    """Shut down a machine, sometimes only for a limited time, and terminate another machine."""
     chance, pool = scenario.chance("cloud node lifecycle actions"), scenario.nodes
     if chance.random() < 0.3 and (name := pool.take()) is not None:
         yield from _shut_down(scenario, chance, name)
     if chance.random() < 0.3 and (name := pool.take(removed=True)) is not None:
         yield Action(
-            draw_period(scenario, chance).at, f"the machine of {name} is gone", lambda c: terminate_machine(c, name)
+            draw_period(scenario, chance).at, f"machine of {name} is terminated", lambda c: terminate_machine(c, name)
         )
 
 
 def _shut_down(scenario: Scenario, chance: random.Random, name: str) -> Iterable[Action]:
     period = draw_period(scenario, chance)
-    yield Action(period.at, f"{name} is switched off", lambda cluster: switch_machine(cluster, name, on=False))
+    yield Action(period.at, f"machine of {name} is shut down", lambda cluster: switch_machine(cluster, name, on=False))
     if period.ends:
-        yield Action(period.end, f"{name} is switched on", lambda cluster: switch_machine(cluster, name, on=True))
+        yield Action(
+            period.end, f"machine of {name} is started", lambda cluster: switch_machine(cluster, name, on=True)
+        )
 
 
 def switch_machine(cluster: SimulatedCluster, name: str, *, on: bool) -> bool:
-    """Start or shut down a node's machine and its kubelet. Returns False if the node does not exist."""
+    """Start or shut down the machine of a node, with its kubelet. Returns False if the node does not exist."""
     if cluster.get(NODES, name) is None:
         return False
     machines = fake_cloud(cluster).instances
@@ -47,7 +49,7 @@ def switch_machine(cluster: SimulatedCluster, name: str, *, on: bool) -> bool:
 
 
 def terminate_machine(cluster: SimulatedCluster, name: str) -> bool:
-    """Terminate a node's machine; its kubelet stays silent. Returns False if the node does not exist."""
+    """Terminate the machine of a node, with its kubelet. Returns False if the node does not exist."""
     if cluster.get(NODES, name) is None:
         return False
     cluster.merge(NODES, name, silence_patch(True))
@@ -60,10 +62,10 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for node in cluster.shown(NODES):
         ready = node_facts(node).ready == "True"
         if not ready and not machines.exists(node):
-            yield f"{name_of(node)}: its machine is gone, and it is still there"
+            yield f"{name_of(node)}: its machine does not exist, but the node does"
         tainted = any(taint["key"] == SHUTDOWN for taint in node["spec"].get("taints") or ())
         if tainted != (not ready and machines.is_shut_down(node)):
-            yield f"{name_of(node)}: its taint does not say whether its machine is shut down"
+            yield f"{name_of(node)}: its shutdown taint does not match the state of its machine"
 
 
 TRIAL = Trial(

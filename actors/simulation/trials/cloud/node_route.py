@@ -1,4 +1,4 @@
-"""Trial of the route controller."""
+"""Trial of the route controller: nodes are deleted, so that their routes must be deleted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kcm.protocols.resources import NODES
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Delete up to two nodes, so that their routes must be deleted."""
+    """Delete up to two nodes."""
     chance = scenario.chance("node route actions")
     for _ in range(chance.choice((0, 0, 0, 1, 1, 2))):
         if (name := scenario.nodes.take(removed=True)) is not None:

@@ -1,4 +1,4 @@
-"""Trial of the service load balancer controller."""
+"""Trial of the controller that creates cloud load balancers for Services."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TYPES = ("LoadBalancer", "LoadBalancer", "ClusterIP", "NodePort")
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create one to three Services that temporarily use load balancers, and exclude nodes from them for a while."""
+    """Change the types of one to three Services, and exclude nodes from load balancers, some only for a while."""
     chance = scenario.chance("service load balancer actions")
     for name in scenario.names(chance, NAME, 3):
         user = _User(chance, name)
@@ -38,9 +38,9 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
     machines = sorted(scenario.nodes.machines)
     for name in chance.sample(machines, min(len(machines), chance.choice((0, 1, 2)))):
         period = draw_period(scenario, chance)
-        yield _exclude(period.at, name, "true", "is kept out of load balancers")
+        yield _exclude(period.at, name, "true", "is excluded from load balancers")
         if period.ends:
-            yield _exclude(period.end, name, None, "is kept out of load balancers no more")
+            yield _exclude(period.end, name, None, "is included in load balancers again")
 
 
 def _exclude(at: float, node: str, value: str | None, text: str) -> Action:
@@ -74,7 +74,7 @@ class _User:
         yield merge(at, SERVICES, self._key, {"metadata": {"annotations": {"example.com/speed": speed}}})
 
     def change_policy(self, at: float) -> Iterator[Action]:
-        """Change the traffic policy unless the type is ClusterIP."""
+        """Change externalTrafficPolicy, except for a Service of the type ClusterIP."""
         policy = self._chance.choice(("Local", "Cluster"))
 
         def do(cluster: SimulatedCluster) -> bool:
@@ -97,11 +97,11 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             if not has_finalizer(service) or ingress_of(service) != (status.get("ingress") or None):
                 yield f"{name_of(service)} has {service['metadata'].get('finalizers')} and {ingress_of(service)}"
             elif balancers.nodes.get(uid_of(service)) != hosts:
-                yield f"{name_of(service)} is sent to {balancers.nodes.get(uid_of(service))}, nodes are {hosts}"
+                yield f"{name_of(service)} is balanced to {balancers.nodes.get(uid_of(service))}, not {hosts}"
         elif has_finalizer(service) or ingress_of(service):
             yield f"{name_of(service)} still has {FINALIZER} or {ingress_of(service)}"
     if set(balancers.nodes) - wanted:
-        yield f"load balancers are left: {sorted(set(balancers.nodes) - wanted)}"
+        yield f"load balancers without a Service: {sorted(set(balancers.nodes) - wanted)}"
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Trial of the hollow kubelets."""
+"""Trial of the hollow kubelets: pods on nodes that are not silent become ready, and terminating pods disappear."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcm.protocols.resources import NODES, PODS
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    """Yield pods that are terminating or not ready on nodes that are not silent."""
+    """Yield a text for each pod that is terminating or not ready on a node that is not silent."""
     speaking = {name_of(node) for node in cluster.shown(NODES) if not is_silent(node)}
     for pod in cluster.shown(PODS, NAMESPACE):
         facts = pod_facts(pod)

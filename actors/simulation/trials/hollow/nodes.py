@@ -1,4 +1,4 @@
-"""Trial of the hollow nodes: all except for silenced ones renew their Leases."""
+"""Trial of the hollow nodes: all nodes that are not silent renew their Leases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the hollow provisioner: its StorageClasses exist."""
+"""Trial of the hollow provisioner: it creates its StorageClasses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     there = {name_of(storage_class) for storage_class in cluster.shown(STORAGE_CLASSES)}
     for cls in classes():
         if name_of(cls) not in there:
-            yield f"StorageClass {name_of(cls)} is not there"
+            yield f"StorageClass {name_of(cls)} does not exist"
 
 
 TRIAL = Trial(controller="hollow-provisioner-controller", unsettled=_unsettled, deletes=(PERSISTENT_VOLUMES,))

@@ -1,4 +1,4 @@
-"""Trial of the hollow scheduler."""
+"""Trial of the hollow scheduler: it binds all pods that can be bound to a node."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         facts = pod_facts(pod)
         if facts.node or is_terminal(facts) or _waits_for_claim(cluster, pod) or _is_kept_off(cluster, pod):
             continue
-        yield f"pod {name_of(pod)} is bound to no node"
+        yield f"pod {name_of(pod)} is not bound to a node"
 
 
 def _waits_for_claim(cluster: SimulatedCluster, pod: Object) -> bool:
-    """Report whether the pod waits for a claim: missing, deleted, lost, or not bound and not waiting for a pod."""
+    """Report whether the pod waits for one of its claims.
+
+    It does if the claim is missing, terminating or Lost, or if it is unbound although its class does not wait for the
+    first pod.
+    """
     for key in claim_keys(pod):
         claim = cluster.get(PERSISTENT_VOLUME_CLAIMS, key)
         if claim is None or is_deleting(claim) or phase_of(claim) == "Lost":
@@ -36,9 +40,9 @@ def _waits_for_claim(cluster: SimulatedCluster, pod: Object) -> bool:
 
 
 def _is_kept_off(cluster: SimulatedCluster, pod: Object) -> bool:
-    """Report whether a DaemonSet's pod targets a node whose taint permits existing pods only.
+    """Report whether a DaemonSet's pod cannot be bound because its node has got a taint that it does not tolerate.
 
-    Such a pod was created before the taint was seen. Its controller keeps it, as upstream: see may_stay of
+    The controller created such a pod before it observed the taint, and keeps it, as upstream: see may_stay in
     placement.py.
     """
     owner, target = controller_of(pod), pod_facts(pod).target

@@ -1,4 +1,4 @@
-"""User actions on namespaces and the objects in them."""
+"""User actions for trials of identity controllers: on namespaces, on objects if they exist, and on managers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ def create_and_delete_namespaces(scenario: Scenario, purpose: str) -> Iterable[A
 
 
 def if_exists(at: float, resource: Resource, key: Key, changes: Object | None, text: str) -> Action:
-    """Apply a merge patch, or delete the object without `changes`. Does nothing if the object does not exist."""
+    """Return the action that changes or deletes an object, or does nothing if the object does not exist.
+
+    changes: merge patch; None to delete the object.
+    text: description of the change in reports, as a participle.
+    """
 
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(resource, key) is not None:
@@ -47,7 +51,10 @@ def if_exists(at: float, resource: Resource, key: Key, changes: Object | None, t
 
 
 def restart_managers(at: float) -> Action:
-    """Restart the managers, as in an upgrade of the control plane: passes that run at the start run again."""
+    """Return the action that restarts all managers, as an upgrade of the control plane does.
+
+    Passes that a controller runs at its start are run again.
+    """
 
     def do(cluster: SimulatedCluster) -> bool:
         for name in [name for name in cluster.processes if name.startswith("manager")]:

@@ -1,4 +1,4 @@
-"""Trial of aggregated ClusterRoles: users create, change and delete roles and the roles that aggregate them."""
+"""Trial of aggregated ClusterRoles: users create, change and delete ClusterRoles, and others that aggregate them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def _rules(chance: random.Random) -> list[Object]:
 
 
 def _labels(chance: random.Random, wholes: Iterable[str]) -> dict[str, str | None]:
-    """Draw labels for a merge patch: for each aggregated role, whether it selects the role."""
+    """Draw labels of a ClusterRole for a merge patch, by which aggregated ClusterRoles select it.
+
+    wholes: names of the aggregated ClusterRoles.
+    """
     return {TO + whole: chance.choice(("true", "true", None)) for whole in wholes}
 
 
@@ -38,14 +41,14 @@ def _selectors(chance: random.Random, whole: str) -> list[Object]:
 
 
 def _create(at: float, role: Object) -> Action:
-    """Create the role unless the name exists."""
+    """Return the action that creates a ClusterRole, unless its name exists."""
 
     def do(cluster: SimulatedCluster) -> bool:
         if cluster.get(CLUSTER_ROLES, name_of(role)) is None:
             cluster.create(CLUSTER_ROLES, role)
         return True
 
-    return Action(at, f"ClusterRole {name_of(role)} is made", do)
+    return Action(at, f"create ClusterRole {name_of(role)}", do)
 
 
 def _part(chance: random.Random, name: str) -> Object:
@@ -54,8 +57,9 @@ def _part(chance: random.Random, name: str) -> Object:
 
 
 def _whole(chance: random.Random, name: str) -> Object:
-    """Build an aggregated role with rules that must be replaced. The first may select the second, as admin selects
-    edit.
+    """Build an aggregated ClusterRole with rules that the controller must replace.
+
+    The first aggregated ClusterRole may select the second, as the built-in role admin selects edit.
     """
     labels = {TO + WHOLES[0]: "true"} if name == WHOLES[1] and chance.random() < 0.5 else {}
     rule = {"clusterRoleSelectors": _selectors(chance, name)}
@@ -81,7 +85,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
                     yield if_exists(at, CLUSTER_ROLES, name, changes, f"labelled {changes['metadata']['labels']}")
                 case 4:
                     changes = {"aggregationRule": None, "rules": _rules(chance)}
-                    yield if_exists(at, CLUSTER_ROLES, name, changes, "made to aggregate nothing any more")
+                    yield if_exists(at, CLUSTER_ROLES, name, changes, "left without aggregation")
                 case _:
                     changes = {"aggregationRule": {"clusterRoleSelectors": _selectors(chance, name)}}
                     yield if_exists(at, CLUSTER_ROLES, name, changes, f"made to select {changes}")
@@ -92,12 +96,12 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for name, role in roles.items():
         wanted = aggregated(role, roles)
         if wanted is not None and wanted != (role.get("rules") or []):
-            yield f"ClusterRole {name} has {role.get('rules')}, and is to have {wanted}"
+            yield f"ClusterRole {name} has {role.get('rules')} instead of {wanted}"
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    ours = (role for role in cluster.shown(CLUSTER_ROLES) if name_of(role) in (*PARTS, *WHOLES))
-    return {f"ClusterRole {name_of(role)}": (labels_of(role), role.get("rules") or []) for role in ours}
+    roles = (role for role in cluster.shown(CLUSTER_ROLES) if name_of(role) in (*PARTS, *WHOLES))
+    return {f"ClusterRole {name_of(role)}": (labels_of(role), role.get("rules") or []) for role in roles}
 
 
 TRIAL = Trial(

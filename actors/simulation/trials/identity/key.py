@@ -1,4 +1,4 @@
-"""Key that signs tokens in simulated runs. It is constant, so that replays of a run are identical to the byte."""
+"""Key that signs service account tokens in simulated runs. It is constant, so that a replay has the same tokens."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from kcm.runtime.signing.tokens import SigningKey, read_signing_key
 
-NUMBER = 0x6B636D  # the private value of the key; it is not secret
+NUMBER = 0x6B636D  # private value of the elliptic curve key; it is not secret
 
 
 @cache
 def key_file() -> str:
-    """Write the key to a PEM file that exists as long as the process, and return its path."""
+    """Write the key to a temporary PEM file, which is removed at the end of the process, and return its path."""
     from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, derive_private_key
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 

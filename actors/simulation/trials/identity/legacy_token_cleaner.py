@@ -1,4 +1,4 @@
-"""Trial of the legacy token cleaner: Secrets in all states, and managers that restart, so that the cleaner runs."""
+"""Trial of the legacy token cleaner: token Secrets in all states, and restarts of managers, which run the cleaner."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from kcm.runtime.tables.entry import Entry
 
 NAME = "legacy-serviceaccount-token-cleaner-controller"
 ACCOUNT = "legacy"
-REST = 20.0  # seconds after the faults, so that no list is behind
-LONG_AGO, SOMETIME = "2001-01-01", "soon"
-# Annotation of a Secret with its expected result: labelled, deleted, or unchanged.
+REST = 20.0  # seconds after the faults until the last restart, so that no list is stale
+LONG_AGO, SOMETIME = "2001-01-01", "soon"  # a date in the past, and an invalid date
+# Expected results of a Secret: labelled as invalid, deleted, or unchanged.
 MARKED, DELETED, LEFT = "marked", "deleted", "left"
 CASES: dict[str, tuple[dict[str, str], str]] = {
     "never-used": ({}, MARKED),
@@ -70,9 +70,9 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
         cluster.create(SERVICE_ACCOUNTS, {"metadata": {"name": ACCOUNT}, "secrets": listed})
         return True
 
-    yield Action(at, f"an account of an old release is there, with {', '.join(cases)}", do)
+    yield Action(at, f"create a service account with tokens: {', '.join(cases)}", do)
     yield restart_managers(at + 3.0)
-    # The last run must happen after the faults: if a list was stale, the next run would be a day later.
+    # The last run of the cleaner must begin after the faults: after a stale list, the next run would be a day later.
     yield restart_managers(scenario.disturbed + REST)
 
 
@@ -83,7 +83,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         if secret is None:
             continue
         if end == DELETED:
-            yield f"secret {case} is there"
+            yield f"secret {case} still exists"
         elif end == MARKED and read_date(labels_of(secret).get(INVALID_SINCE, "")) is None:
             yield f"secret {case} is not marked at {date_of(now)}: {labels_of(secret)}"
         elif end == LEFT and labels_of(secret) != labels:
@@ -91,9 +91,9 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 class OnlyMarkedTokensAreDeleted:
-    """The cleaner deletes only Secrets that are listed by their account, marked long ago, and not used since.
+    """The cleaner deletes only token Secrets that were marked as invalid long ago and not used since.
 
-    A Secret that a pod mounts is kept if the process's table shows the pod.
+    The Secret must also be listed in its service account, and not mounted by a pod in the process's table.
     """
 
     name = "only tokens marked long ago are cleaned"
@@ -109,7 +109,7 @@ class OnlyMarkedTokensAreDeleted:
                     if isinstance(command, Delete):
                         entry = _version_shown(system, command)
                         if entry is None:
-                            fail(f"{command.key} is deleted in another version than the one that was looked at")
+                            fail(f"{command.key} is deleted in a version that no table contains")
                         else:
                             mounts = shown(system, PODS.id, in_default("mounting")) is not None
                             self._check(decode_object(entry.raw), fail, mounts=mounts)
@@ -119,13 +119,16 @@ class OnlyMarkedTokensAreDeleted:
         day, name = date_of(self._cluster.clock.now() - period), metadata(secret)["name"]
         labels = labels_of(secret)
         if not labels.get(INVALID_SINCE, "9") < day or not labels.get(LAST_USED, "") < day:
-            fail(f"secret {name} is deleted, and its labels are {labels} on {day}")
+            fail(f"secret {name} is deleted, but its labels are {labels} on {day}")
         if name == "unlisted" or (name == "mounted" and mounts):
-            fail(f"secret {name} is deleted")
+            fail(f"secret {name} is deleted, but is unlisted or mounted")
 
 
 def _version_shown(system: ControllerSystem, command: Delete) -> Entry | None:
-    """Return the deleted version from any table of Secrets: the cleaner's table may be behind the other ones."""
+    """Return the version of a Secret that a deletion names, from any table of Secrets in the process.
+
+    None if no table contains this version.
+    """
     tables = (table for table in system.tables.values() if table.resource.id == command.resource)
     entries = (table.get(command.key) for table in tables)
     return next((entry for entry in entries if entry and str(entry.resource_version) == command.resource_version), None)

@@ -1,4 +1,4 @@
-"""Trial of the controller that publishes kube-root-ca.crt."""
+"""Trial of the controller that publishes the ConfigMap kube-root-ca.crt in each namespace."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ CHANGES = (
     ({"data": {DATA_KEY: "other"}}, "falsified"),
     ({"data": {"more": "x"}}, "given more data"),
     ({"data": None}, "emptied"),
-    ({"metadata": {"annotations": {ANNOTATION: None}}}, "left without a description"),
-    ({"metadata": {"annotations": {ANNOTATION: "in other words"}}}, "described in other words"),
+    ({"metadata": {"annotations": {ANNOTATION: None}}}, "left without its annotation"),
+    ({"metadata": {"annotations": {ANNOTATION: "in other words"}}}, "given another annotation"),
     (None, "deleted"),
 )
 

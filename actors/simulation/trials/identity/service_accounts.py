@@ -1,4 +1,4 @@
-"""Trial of the controller that creates the default service accounts."""
+"""Trial of the controller that creates the service account "default" in each namespace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kcm.protocols.resources import SERVICE_ACCOUNTS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create and delete namespaces, and occasionally delete an account."""
+    """Create and delete namespaces, and delete some of the service accounts."""
     yield from create_and_delete_namespaces(scenario, "accounts")
     chance = scenario.chance("service account actions")
     for at in scenario.times(chance, chance.randint(0, 3)):

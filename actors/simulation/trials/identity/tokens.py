@@ -24,9 +24,9 @@ from kcm.protocols.resources import SECRETS, SERVICE_ACCOUNTS, Resource
 NAME = "serviceaccount-token-controller"
 ACCOUNTS = ("builder", "runner")
 CHANGES = (
-    ({"data": {TOKEN: None}}, "robbed of its token"),
-    ({"data": {CA: "b3RoZXI="}}, "given another authority"),
-    ({"data": {NAMESPACE: None}}, "robbed of its namespace"),
+    ({"data": {TOKEN: None}}, "left without its token"),
+    ({"data": {CA: "b3RoZXI="}}, "given another CA certificate"),
+    ({"data": {NAMESPACE: None}}, "left without its namespace"),
     (None, "deleted"),
 )
 
@@ -37,7 +37,7 @@ def create_if_missing(at: float, resource: Resource, obj: Object) -> Action:
             cluster.create(resource, obj)
         return True
 
-    return Action(at, f"{resource.kind} {name_of(obj)} is made", do)
+    return Action(at, f"create {resource.kind} {name_of(obj)}", do)
 
 
 def token_secret(name: str, account: str) -> Object:
@@ -72,19 +72,19 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             continue
         account = cluster.get(SERVICE_ACCOUNTS, in_default(account_name(secret)))
         if account is None:
-            yield f"secret {name_of(secret)} is there, and its account is not"
+            yield f"secret {name_of(secret)} exists without its service account"
         elif account_uid(secret) != uid_of(account):
-            yield f"secret {name_of(secret)} is of {account_uid(secret) or 'nobody'}, not of {uid_of(account)}"
+            yield f"secret {name_of(secret)} has the account uid {account_uid(secret)!r}, not {uid_of(account)!r}"
         elif data_of(secret, CA) != AUTHORITY or data_of(secret, NAMESPACE) != WHERE.encode():
-            yield f"secret {name_of(secret)} holds another authority or namespace"
+            yield f"secret {name_of(secret)} contains another CA certificate or namespace"
         elif signing_key().claims_of(data_of(secret, TOKEN).decode()) != claims(account, secret):
-            yield f"secret {name_of(secret)} holds no token of its account"
+            yield f"secret {name_of(secret)} does not contain a token of its account"
 
 
 class TokensOfAccountsAreKept:
     """No token Secret is deleted while its service account exists on the server."""
 
-    name = "tokens go with their account"
+    name = "tokens are kept while their account exists"
     observes = (Submitted,)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
@@ -103,10 +103,11 @@ class TokensOfAccountsAreKept:
         account = self._cluster.get(SERVICE_ACCOUNTS, make_key(split_key(key)[0], account_name(secret)))
         if account is None:
             return
-        # A Secret without a uid belongs to any account of its name; an account that is older existed all the time.
+        # A Secret without a uid belongs to any account with this name. If the account is older than the Secret, it has
+        # existed ever since the Secret was created.
         is_older = _created(account) < _created(secret)
         if uid_of(account) == account_uid(secret) or (is_older and not account_uid(secret)):
-            fail(f"secret {key} is deleted, and its account {name_of(account)} is there")
+            fail(f"secret {key} is deleted, but its account {name_of(account)} exists")
 
 
 def _created(obj: Object) -> str:

@@ -16,8 +16,8 @@ from kcm.protocols.resources import Resource
 
 BUNDLES = Resource(group=GROUP, version="v1beta1", plural=PLURAL, kind="ClusterTrustBundle", namespaced=False)
 OURS = bundle_name(AUTHORITY)
-OTHERS = "example.com:mine:one"  # a bundle of another signer, which must stay
-# An authority that was replaced.
+OTHERS = "example.com:mine:one"  # a bundle of another signer, which must not be deleted
+# Certificate of a former authority.
 OLD = """-----BEGIN CERTIFICATE-----
 MIIBJTCBzKADAgECAgEBMAoGCCqGSM49BAMCMBExDzANBgNVBAMMBmJlZm9yZTAg
 Fw0yNjAxMDEwMDAwMDBaGA8yMTI2MDEwMTAwMDAwMFowETEPMA0GA1UEAwwGYmVm
@@ -35,7 +35,7 @@ def _bundle(name: str, signer: str) -> Object:
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create bundles of former authorities, and falsify or delete the published bundle."""
+    """Create a bundle of a former authority and one of another signer, and falsify or delete the published bundle."""
     chance = scenario.chance("trust bundle actions")
     times = scenario.times(chance, 4)
     if chance.random() < 0.5:
@@ -54,7 +54,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         yield f"{OURS} is {found}"
     for bundle in cluster.shown(BUNDLES):
         if bundle["spec"].get("signerName") == SIGNER and name_of(bundle) != OURS:
-            yield f"{name_of(bundle)} is there, of an authority before"
+            yield f"{name_of(bundle)} still exists, for a former authority"
 
 
 TRIAL = Trial(

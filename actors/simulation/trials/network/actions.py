@@ -1,4 +1,4 @@
-"""User actions on Services: change selectors and ports, delete and recreate them."""
+"""User actions on Services: create, change, delete and recreate them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PORTS: tuple[list[Object], ...] = (
         {"name": "web", "port": 80, "protocol": "TCP", "targetPort": 80},
         {"name": "dns", "port": 53, "protocol": "UDP", "targetPort": 53},
     ],
-    [{"name": "web", "port": 80, "protocol": "TCP", "targetPort": "web"}],  # a name that no pod has
+    [{"name": "web", "port": 80, "protocol": "TCP", "targetPort": "web"}],  # the name of a port that no pod has
 )
 
 
@@ -73,7 +73,7 @@ class ServiceUser:
         yield self._merge(at, {"spec": {"ports": ports}}, f"ports {[port['targetPort'] for port in ports]}")
 
     def distribute(self, at: float) -> Iterator[Action]:
-        """Set the traffic distribution and the topology mode."""
+        """Set trafficDistribution, and the annotation for the topology mode."""
         mode = "Auto" if self._chance.random() < 0.3 else None
         distribution = self._chance.choice(DISTRIBUTIONS)
         changes = {"metadata": {"annotations": {TOPOLOGY_MODE: mode}}, "spec": {"trafficDistribution": distribution}}

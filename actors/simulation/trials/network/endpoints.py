@@ -1,4 +1,4 @@
-"""Trial of the Endpoints controller."""
+"""Trial of the Endpoints controller: Endpoints match the pods that Services select."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kcm.protocols.services import HEADLESS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Delete Endpoints; actions on Services belong to another trial."""
+    """Delete Endpoints. Actions on Services belong to the trial of the EndpointSlice controller."""
     chance = scenario.chance("endpoints actions")
     for at in scenario.times(chance, chance.randint(0, 3)):
         number = chance.randrange(4)
@@ -42,7 +42,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     there = {name_of(service) for service in cluster.shown(SERVICES, NAMESPACE)}
     for endpoints in _managed(cluster):
         if name_of(endpoints) not in there:
-            yield f"endpoints {name_of(endpoints)} are there, and no service"
+            yield f"endpoints {name_of(endpoints)} exist without a service"
     for service in selecting(cluster):
         name, spec = name_of(service), service["spec"]
         found = cluster.get(ENDPOINTS, make_key(NAMESPACE, name))
@@ -57,14 +57,14 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         }
         shown = _shown(found)
         if shown != {(pod, port): ready for pod, ready in wanted.items() for port in _ports(service)}:
-            yield f"service {name}: its endpoints are {shown}, its pods {wanted}"
+            yield f"service {name}: its endpoints are {shown}, but its pods {wanted}"
         labels = {**labels_of(service), MANAGED_BY: MANAGER, **({HEADLESS: ""} if spec["clusterIP"] == "None" else {})}
         if labels_of(found) != labels:
-            yield f"endpoints {name} have labels {labels_of(found)}, and not {labels}"
+            yield f"endpoints {name} have labels {labels_of(found)}, not {labels}"
 
 
 def _shown(endpoints: Object) -> Mapping[tuple[str, Any], bool]:
-    """Return readiness by pod and port."""
+    """Return whether an Endpoints object has an address as ready, by (name of the pod, (name, number) of the port)."""
     return {
         (address["targetRef"]["name"], (port.get("name") or "", port["port"])): field == "addresses"
         for subset in endpoints.get("subsets") or ()
@@ -75,7 +75,7 @@ def _shown(endpoints: Object) -> Mapping[tuple[str, Any], bool]:
 
 
 def _ports(service: Object) -> list[tuple[str, int]]:
-    """Return the Service's ports without named target ports, because pods have no named ports."""
+    """Return (name, target port) of each port of a Service, except for named target ports, which no pod has."""
     ports = [port for port in service["spec"].get("ports") or () if isinstance(port["targetPort"], int)]
     return [(port.get("name") or "", port["targetPort"]) for port in ports]
 

@@ -1,4 +1,4 @@
-"""Trial of the EndpointSlice controller."""
+"""Trial of the EndpointSlice controller: slices match the pods that Services select."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Change Services and falsify their slices."""
+    """Create and change Services, and falsify or delete their slices."""
     yield from services(scenario)
     chance = scenario.chance("endpointslice actions")
     for at in scenario.times(chance, chance.randint(0, 3)):
@@ -46,7 +46,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _tamper(at: float, chance: random.Random) -> Action:
-    """Falsify or delete a slice if one exists."""
+    """Return the action that falsifies or deletes a slice, if one exists."""
     way, number = chance.choice(("delete", "empty", "relabel", "rename")), chance.randrange(4)
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -62,7 +62,7 @@ def _tamper(at: float, chance: random.Random) -> Action:
                 cluster.merge(ENDPOINT_SLICES, key_of(slice_), {"metadata": {"labels": {label: "somebody"}}})
         return True
 
-    return Action(at, f"a slice is meddled with: {way}", do)
+    return Action(at, f"{way} a slice", do)
 
 
 def managed_slices(cluster: SimulatedCluster, manager: str = MANAGER) -> list[Object]:
@@ -80,7 +80,7 @@ def selecting(cluster: SimulatedCluster) -> Iterator[Object]:
 
 
 def wanted_endpoints(cluster: SimulatedCluster, service: Object) -> dict[str, tuple[Any, ...]]:
-    """Return the expected endpoints by pod name: addresses, ready, serving, terminating, node."""
+    """Return the expected endpoints of a Service, by pod name, as (addresses, ready, serving, terminating, node)."""
     selector = service["spec"]["selector"]
     found = {}
     for pod, facts in cluster.shown_pods(NAMESPACE):
@@ -103,13 +103,13 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         endpoints = [endpoint for slice_ in slices for endpoint in slice_.get("endpoints") or ()]
         shown: dict[str, tuple[Any, ...]] = {}
         for endpoint in endpoints:
-            conditions = (endpoint["conditions"].get(each) for each in ("ready", "serving", "terminating"))
+            conditions = (endpoint["conditions"].get(field) for field in ("ready", "serving", "terminating"))
             shown[endpoint["targetRef"]["name"]] = (tuple(endpoint["addresses"]), *conditions, endpoint.get("nodeName"))
         wanted = wanted_endpoints(cluster, service)
         if shown != wanted or len(endpoints) != len(shown):
-            yield f"service {name}: its slices have {shown}, its pods are {wanted}"
+            yield f"service {name}: its slices have {shown}, but its pods are {wanted}"
         elif not slices or any(len(endpoint_slice.get("endpoints") or ()) > most for endpoint_slice in slices):
-            yield f"service {name} has {len(slices)} slices, and one of them more than {most} endpoints"
+            yield f"service {name} has {len(slices)} slices, or one of them has more than {most} endpoints"
         else:
             yield from _differences_from_service(service, slices, endpoints, zones)
 
@@ -125,18 +125,18 @@ def _differences_from_service(
             yield f"slice {name_of(slice_)} has labels {free} or owners other than {name}"
         ports = sorted((port["name"], port["protocol"], port["port"]) for port in slice_.get("ports") or ())
         if slice_.get("endpoints") and ports != _ports(service):
-            yield f"slice {name_of(slice_)} has ports {ports}, and {name} has {_ports(service)}"
+            yield f"slice {name_of(slice_)} has ports {ports}, but {name} has {_ports(service)}"
     if annotations_of(service).get(TOPOLOGY_MODE) == "Auto":
         return
     distribution = service["spec"].get("trafficDistribution")
     for endpoint in endpoints:
-        # An endpoint that is published regardless of its state may be older than its node, and has no zone then.
+        # An endpoint that is published before it is ready may have been created before its node, and then has no zone.
         zone = endpoint.get("zone")
         if zone != zones.get(endpoint["nodeName"]) and (
             zone is not None or not service["spec"].get("publishNotReadyAddresses")
         ):
             node = endpoint["nodeName"]
-            yield f"an endpoint of {name} is in {zone}, and its node {node} in {zones.get(node)}"
+            yield f"an endpoint of {name} is in {zone}, but its node {node} in {zones.get(node)}"
         hints: Object = {}
         if distribution and endpoint["conditions"]["ready"]:
             if zone is not None:
@@ -144,21 +144,21 @@ def _differences_from_service(
             if distribution == "PreferSameNode":
                 hints["forNodes"] = [{"name": endpoint["nodeName"]}]
         if (endpoint["conditions"]["ready"] or not distribution) and (endpoint.get("hints") or {}) != hints:
-            yield f"an endpoint of {name} has hints {endpoint.get('hints')}, and {distribution} wants {hints}"
+            yield f"an endpoint of {name} has hints {endpoint.get('hints')}, but {distribution} requires {hints}"
 
 
 def _ports(service: Object) -> list[tuple[str, str, int]]:
-    """Return the Service's ports without named target ports, because pods have no named ports."""
+    """Return (name, protocol, target port) of a Service's ports, except for named target ports, which no pod has."""
     ports = [port for port in service["spec"].get("ports") or () if isinstance(port["targetPort"], int)]
     return sorted((port.get("name") or "", port["protocol"], port["targetPort"]) for port in ports)
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return the number of endpoints of each Service. Names of pods and slices depend on timing.
+    """Return the number of endpoints of each Service, without their names, which depend on timing.
 
-    Pods without an owner are excluded: it depends on timing whether a deleted owner had adopted them before. If nodes
-    are silent, pods of Deployments and StatefulSets are excluded as well: these may wait for pods that stay terminating
-    on silent nodes.
+    Pods without an owner are excluded, because it depends on timing whether an owner adopted them before its deletion.
+    If a node is silent, pods of Deployments and StatefulSets are excluded as well, because these workloads may wait for
+    pods that terminate there.
     """
     rolled_out = {
         uid_of(replicaset)
@@ -187,7 +187,7 @@ class EndpointsAreInOneSlice:
     observes = (Committed,)
 
     def __init__(self) -> None:
-        self._slices: dict[str, tuple[Any, frozenset[Any]]] = {}  # by key: the Service and the endpoints
+        self._slices: dict[str, tuple[Any, frozenset[Any]]] = {}  # by key: (owner, type and ports, endpoints)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if not isinstance(observation, Committed):
@@ -219,5 +219,5 @@ TRIAL = Trial(
     end_state=_end_state,
     invariants=_invariants,
     owns=(Owns(SERVICES, ENDPOINT_SLICES),),
-    raises=(MissingNodeError,),  # after the deletion of a node, until its pods are deleted
+    raises=(MissingNodeError,),  # for pods of a deleted node, until they are deleted
 )

@@ -1,4 +1,4 @@
-"""Trial of the EndpointSlice mirroring controller."""
+"""Trial of the controller that mirrors Endpoints without a selector to EndpointSlices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ PORTS = ({"port": 5432, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"})
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """In half of the scenarios: create a Service without a selector and its Endpoints, and falsify its slices."""
+    """Create a Service without a selector and its Endpoints, change these, and falsify their slices.
+
+    This is done in half of the scenarios.
+    """
     chance = scenario.chance("mirroring actions")
     if chance.random() < 0.5:
         return
@@ -60,9 +63,9 @@ def _skip(chance: random.Random, at: float) -> Iterator[Action]:
 
 
 def _tamper_with_slice(chance: random.Random, at: float) -> Iterator[Action]:
-    """Falsify or delete a mirrored slice if one exists."""
+    """Yield the action that falsifies or deletes a mirrored slice, if one exists."""
     way = chance.choice(("delete", "empty"))
-    yield Action(at, f"a mirror is meddled with: {way}", partial(_tamper, way))
+    yield Action(at, f"{way} a mirrored slice", partial(_tamper, way))
 
 
 def _tamper(way: str, cluster: SimulatedCluster) -> bool:
@@ -87,13 +90,13 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         owner = owner_reference(endpoints, api_version="v1", kind="Endpoints")
         for endpoint_slice in slices:
             if endpoint_slice["metadata"]["ownerReferences"] != [owner]:
-                yield f"mirror {name_of(endpoint_slice)} has other owners than the endpoints"
+                yield f"mirrored slice {name_of(endpoint_slice)} is not owned by the endpoints"
             if not labels_of(endpoints).items() <= labels_of(endpoint_slice).items():
                 found = labels_of(endpoint_slice)
-                yield f"mirror {name_of(endpoint_slice)} has labels {found}, its endpoints {labels_of(endpoints)}"
-    shown = [each for endpoint_slice in slices for each in _of_slice(endpoint_slice)]
+                yield f"mirrored slice {name_of(endpoint_slice)} has labels {found}, not {labels_of(endpoints)}"
+    shown = [endpoint for endpoint_slice in slices for endpoint in _of_slice(endpoint_slice)]
     if set(shown) != wanted or len(shown) != len(wanted):
-        yield f"the mirrors of {NAME} have {sorted(shown)}, its endpoints {sorted(wanted)}"
+        yield f"mirrored slices of {NAME} have {sorted(shown)}, not {sorted(wanted)}"
 
 
 def _of_endpoints(endpoints: Object) -> Iterator[tuple[str, int, bool]]:
@@ -113,7 +116,7 @@ def _of_slice(slice_: Object) -> Iterator[tuple[str, int, bool]]:
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     mirrors = managed_slices(cluster, MANAGER)
-    return {"mirrored": sorted(each for mirror in mirrors for each in _of_slice(mirror))}
+    return {"mirrored": sorted(endpoint for mirror in mirrors for endpoint in _of_slice(mirror))}
 
 
 TRIAL = Trial(

@@ -1,4 +1,4 @@
-"""Events and user actions on nodes: silence, cordons, taints, deletion, recreation."""
+"""Events and user actions on nodes: silence, cordons, taints, deletion and recreation."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ from kcm.protocols.nodes import NO_EXECUTE
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import NODES, PODS
 
-DURATIONS = (10.0, 25.0, 40.0, 60.0)  # seconds that a spell lasts
-FIRST = 5.0  # seconds; no spell begins earlier
+DURATIONS = (10.0, 25.0, 40.0, 60.0)  # possible durations of a period, in seconds
+FIRST = 5.0  # virtual seconds; no period begins earlier
 
 
 class Period(NamedTuple):
-    """Period of an event on a node. ends: False if it lasts until the end of the run."""
+    """Period during which a node is silent, cordoned or tainted.
+
+    at, end: virtual seconds.
+    ends: False if the period lasts until the end of the run, whatever `end` is.
+    """
 
     at: float
     end: float
@@ -30,13 +34,13 @@ class Period(NamedTuple):
 
 
 def draw_period(scenario: Scenario, chance: random.Random) -> Period:
-    """Draw a spell, which ends in half of the cases."""
+    """Draw a period, which ends in half of the cases."""
     [at] = scenario.times(chance, 1, first=FIRST)
     return Period(at, at + chance.choice(DURATIONS), chance.random() < 0.5)
 
 
 def draw_periods(scenario: Scenario, chance: random.Random, *, most: int = 3) -> list[Period]:
-    """Draw one to `most` spells, one after the other. All end, except for the last one in half of the cases."""
+    """Draw one to `most` periods, one after the other. The last one ends in half of the cases, all others always."""
     times = scenario.times(chance, chance.randint(1, most), first=FIRST)
     periods = []
     for at, following in zip(times, [*times[1:], math.inf], strict=True):
@@ -46,14 +50,14 @@ def draw_periods(scenario: Scenario, chance: random.Random, *, most: int = 3) ->
 
 
 def silence_node(name: str, period: Period) -> Iterable[Action]:
-    """Silence a node's kubelet until the end of the spell, if it ends."""
-    yield merge(period.at, NODES, name, silence_patch(True), "falls silent")
+    """Yield the actions that silence a node's kubelet, and that end its silence if the period ends."""
+    yield merge(period.at, NODES, name, silence_patch(True), "is silent")
     if period.ends:
-        yield merge(period.end, NODES, name, silence_patch(False), "speaks again")
+        yield merge(period.end, NODES, name, silence_patch(False), "is no longer silent")
 
 
 def silence_nodes(names: Sequence[str], period: Period) -> Iterable[Action]:
-    """Silence several nodes at once, as `silence_node` does for one."""
+    """Yield the actions that silence several nodes together, and that end their silence if the period ends."""
 
     def each(changes: Object) -> Callable[[SimulatedCluster], bool]:
         def do(cluster: SimulatedCluster) -> bool:
@@ -65,25 +69,25 @@ def silence_nodes(names: Sequence[str], period: Period) -> Iterable[Action]:
 
         return do
 
-    yield Action(period.at, f"{', '.join(names)} fall silent", each(silence_patch(True)))
+    yield Action(period.at, f"{', '.join(names)} are silent", each(silence_patch(True)))
     if period.ends:
-        yield Action(period.end, f"{', '.join(names)} speak again", each(silence_patch(False)))
+        yield Action(period.end, f"{', '.join(names)} are no longer silent", each(silence_patch(False)))
 
 
 def cordon(name: str, period: Period) -> Iterable[Action]:
-    """Cordon the node, and uncordon it if the spell ends."""
+    """Yield the actions that cordon a node, and that uncordon it if the period ends."""
     yield merge(period.at, NODES, name, {"spec": {"unschedulable": True}}, "is cordoned")
     if period.ends:
         yield merge(period.end, NODES, name, {"spec": {"unschedulable": None}}, "is uncordoned")
 
 
 def remove(name: str, period: Period) -> Iterable[Action]:
-    """Delete the node permanently."""
+    """Yield the action that deletes a node permanently."""
     yield delete(period.at, NODES, name)
 
 
 def reregister(machine: HollowNode, period: Period) -> Iterable[Action]:
-    """Delete a node, and register a new one with the same name and hollow kubelet."""
+    """Yield the actions that delete a node, and register it again as a new object at the end of the period."""
 
     def register(cluster: SimulatedCluster) -> bool:
         cluster.create(NODES, new_node(machine, now=cluster.clock.now()))
@@ -94,7 +98,10 @@ def reregister(machine: HollowNode, period: Period) -> Iterable[Action]:
 
 
 def set_taint(at: float, name: str, key: str, *, there: bool) -> Action:
-    """Add (`there`) or remove a NoExecute taint, without changing other taints."""
+    """Return the action that adds or removes a NoExecute taint, without changing other taints.
+
+    there: whether the node must have the taint.
+    """
 
     def do(cluster: SimulatedCluster) -> bool:
         node = cluster.get(NODES, name)
@@ -108,7 +115,11 @@ def set_taint(at: float, name: str, key: str, *, there: bool) -> Action:
 
 
 def bare_pod(at: float, name: str, *, node: str = "", tolerations: Sequence[Object] = (), **meta: Any) -> Action:
-    """Create a pod without an owner. node: node of the pod; "" leaves it to the scheduler."""
+    """Return the action that creates a pod without an owner.
+
+    node: node of the pod; "" for a pod that the scheduler binds.
+    meta: additional fields of the metadata.
+    """
     spec: Object = {
         "containers": [{"name": "c", "image": "v1"}],
         "restartPolicy": "Never",

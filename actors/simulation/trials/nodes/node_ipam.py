@@ -14,7 +14,7 @@ from kcm.protocols.resources import NODES
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Delete a node and register it again: its CIDR is released, and it needs a new one."""
+    """Delete a node and register it again, so that its CIDR is released and a new CIDR is allocated."""
     chance = scenario.chance("node ipam actions")
     if chance.random() < 0.5 and (name := scenario.nodes.take(removed=True)) is not None:
         yield from reregister(scenario.nodes.machines[name], draw_period(scenario, chance))
@@ -23,7 +23,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for node in cluster.shown(NODES):
         if not pod_cidrs(node):
-            yield f"{name_of(node)}: it has no range"
+            yield f"{name_of(node)}: it has no pod CIDR"
 
 
 TRIAL = Trial(

@@ -1,6 +1,6 @@
 """Trial of the node lifecycle controller.
 
-Not included in the end state: NoExecute taints in zones with rate 0, because it depends on timing which nodes were
+The end state does not contain NoExecute taints in zones whose eviction rate is 0: it depends on timing which nodes were
 tainted before the zone was disrupted.
 """
 
@@ -23,11 +23,11 @@ from kcm.protocols.resources import NODES, PODS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Silence all nodes or those of a zone, and silence and cordon single nodes in random order."""
+    """Silence all nodes or all nodes of a zone, and silence or cordon single nodes."""
     chance, pool = scenario.chance("node lifecycle actions"), scenario.nodes
     outage = chance.random()
     if outage < 0.15:
-        # For a limited time: otherwise no workload would ever match its spec.
+        # All nodes are silent for a limited time only: otherwise no workload would ever reach its desired state.
         yield from silence_nodes(pool.take_all(), draw_period(scenario, chance)._replace(ends=True))
     elif outage < 0.5:
         period = draw_period(scenario, chance)._replace(ends=chance.random() < 0.7)
@@ -46,7 +46,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         if facts.ready != wanted:
             yield f"{name}: Ready is {facts.ready}, not {wanted}"
         if facts.no_schedule != facts.wanted_no_schedule:
-            yield f"{name}: tainted {sorted(facts.no_schedule)}, not {sorted(facts.wanted_no_schedule)}"
+            yield f"{name}: tainted NoSchedule {sorted(facts.no_schedule)}, not {sorted(facts.wanted_no_schedule)}"
         wanted_keys = {UNREACHABLE} if facts.ready == "Unknown" else set()
         decided = facts.ready == "True" or rates.get(facts.zone, 0.0) > 0
         if decided and facts.no_execute != wanted_keys:
@@ -62,7 +62,7 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
             for taint in node["spec"].get("taints") or ()
             if not (undecided and taint["effect"] == NO_EXECUTE and taint["key"] in NO_EXECUTE_KEYS)
         )
-        conditions = {each["type"]: each["status"] for each in node["status"].get("conditions") or ()}
+        conditions = {condition["type"]: condition["status"] for condition in node["status"].get("conditions") or ()}
         cordoned = bool(node["spec"].get("unschedulable"))
         state[f"Node {name_of(node)}"] = {"conditions": conditions, "taints": taints, "cordoned": cordoned}
     return state

@@ -1,4 +1,4 @@
-"""Trial of the pod garbage collector."""
+"""Trial of the pod garbage collector: pods on missing or out-of-service nodes, and terminated pods."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from kcm.protocols.resources import NODES, PODS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create a pod on a missing node, pods that terminate, and an out-of-service taint on a silent node."""
+    """Create a pod on a missing node and pods that terminate soon, and taint a silent node as out of service."""
     chance = scenario.chance("pod garbage collector actions")
     if chance.random() < 0.5:
         [at] = scenario.times(chance, 1, first=FIRST)
         yield bare_pod(at, "lost", node="nowhere")
     for number, at in enumerate(scenario.times(chance, chance.choice((0, 1, 2, 4, 5, 7)), first=FIRST)):
-        # The default toleration of 300 s would make the run longer.
+        # With the default toleration of 300 s for unreachable nodes the run would take longer.
         tolerated = tolerations(15, maintenance=None)
         yield bare_pod(at, f"short-{number}", tolerations=tolerated, annotations={RUN_SECONDS: "1"})
     if chance.random() < 0.3 and (name := scenario.nodes.take()) is not None:
         period = draw_period(scenario, chance)
-        yield merge(period.at, NODES, name, silence_patch(True), "falls silent")
+        yield merge(period.at, NODES, name, silence_patch(True), "is silent")
         yield set_taint(period.end, name, OUT_OF_SERVICE_TAINT, there=True)
 
 
@@ -50,11 +50,11 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         elif node is not None and not is_silent(node):
             to_end += RUN_SECONDS in annotations_of(pod)
         if facts.node and node is None:
-            yield f"pod {name_of(pod)} is on {facts.node}, which is not there"
+            yield f"pod {name_of(pod)} is on {facts.node}, which does not exist"
         elif facts.deleting and node is not None and is_out_of_service(node):
             yield f"pod {name_of(pod)} is terminating on {facts.node}, which is out of service"
     if ended + to_end > options_of(cluster)[PodGarbageCollectorOptions].terminated_pod_threshold:
-        yield f"{ended} pods have ended, and {to_end} will"
+        yield f"{ended} pods are terminated and {to_end} will be, which exceeds the threshold"
 
 
 TRIAL = Trial(

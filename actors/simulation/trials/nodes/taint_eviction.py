@@ -1,7 +1,7 @@
 """Trial of the taint eviction controller.
 
-Not included in the end state: pods without an owner on nodes whose taints were removed again, because it depends on
-timing which of them were evicted.
+The end state does not contain pods without an owner on nodes whose taints were removed again: it depends on timing
+which of these pods were evicted.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from kcm.protocols.objects import Object, is_deleting, name_of
 from kcm.protocols.resources import NODES, PODS
 from kcm.protocols.tolerations import find_toleration
 
-PATIENT = "patient"  # prefix of pods that tolerate all taints forever, on nodes that are not deleted
+PATIENT = "patient"  # prefix of the names of pods that tolerate all taints
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Taint a node with pods of different tolerations, and create pods elsewhere that tolerate all taints."""
+    """Taint a node that has pods with different tolerations, and create pods elsewhere that tolerate all taints."""
     chance, pool = scenario.chance("taint eviction actions"), scenario.nodes
     if chance.random() < 0.4 and (name := pool.take()) is not None:
         yield from _maintenance(scenario, chance, name)
@@ -38,10 +38,11 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _maintenance(scenario: Scenario, chance: random.Random, name: str) -> Iterable[Action]:
-    """Taint the node for maintenance, and cordon it if its pods would be rebound and evicted repeatedly otherwise.
+    """Yield the actions that create pods on a node and taint the node for maintenance.
 
-    Without an end this would be repeated forever, many times a second if the pods tolerate the taint for 0 s: the
-    scheduler ignores tolerationSeconds. `kubectl drain` cordons too.
+    The node is also cordoned, as by `kubectl drain`, if its pods could otherwise be bound to it and evicted repeatedly.
+    The scheduler binds pods that tolerate the taint for any time, even 0 s. So this would be repeated many times a
+    second, or forever if the period does not end.
     """
     period = draw_period(scenario, chance)
     for number, tolerated in enumerate((None, chance.choice(SOON), 60)):
@@ -59,7 +60,7 @@ def _maintenance(scenario: Scenario, chance: random.Random, name: str) -> Iterab
 
 
 def _evicted_at_once(pod: Mapping[str, Any]) -> bool:
-    """Report whether pods with this spec are scheduled to a node under maintenance and evicted at once."""
+    """Report whether pods with this spec would be bound to a node under maintenance and evicted immediately."""
     toleration = find_toleration(pod.get("tolerations"), {"key": MAINTENANCE, "effect": NO_EXECUTE})
     return toleration is not None and toleration.get("tolerationSeconds") == 0
 
@@ -69,11 +70,11 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for pod in cluster.shown(PODS):
         node = nodes.get(pod["spec"].get("nodeName") or "")
         if node is not None and not _is_evicted(pod) and _must_be_evicted(pod, node):
-            yield f"pod {name_of(pod)} does not tolerate the taints of {name_of(node)} for ever"
+            yield f"pod {name_of(pod)} must be evicted because of the taints of {name_of(node)}"
 
 
 def _is_evicted(pod: Object) -> bool:
-    """Report whether the controller evicted the pod: other clients may have deleted it before its eviction is due."""
+    """Report whether the controller has evicted the pod, and no other client has deleted it."""
     condition = find_condition((pod.get("status") or {}).get("conditions"), DISRUPTION_TARGET)
     return is_deleting(pod) and condition is not None and condition.get("reason") == REASON
 

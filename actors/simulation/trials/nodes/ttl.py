@@ -1,4 +1,4 @@
-"""Trial of the TTL controller."""
+"""Trial of the controller that writes the TTL annotation of nodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kcm.protocols.resources import NODES
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Remove or change the annotation of a node that is not deleted."""
+    """Remove or change the TTL annotation of a node that no action deletes."""
     chance = scenario.chance("ttl actions")
     if chance.random() < 0.5:
         [name], [at] = scenario.nodes.keep(chance, 1), scenario.times(chance, 1, first=FIRST)
@@ -24,7 +24,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    """Yield the nodes whose TTL is not 0, which is the TTL in a cluster of this size."""
+    """Yield a text for each node whose TTL is not 0, which is the TTL in a cluster of this size."""
     for node in cluster.shown(NODES):
         if annotations_of(node).get(ANNOTATION) != "0":
             yield f"{name_of(node)}: its ttl is {annotations_of(node).get(ANNOTATION)}"

@@ -1,6 +1,6 @@
 """User actions on volumes, claims and pods that use them.
 
-Names are not reused after a deletion, because it is unknown for how long a pod still uses the object.
+Names are not reused after a deletion, because a pod may still use the deleted object for an unknown time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.protocols.objects import Object, make_key
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 
-STATIC = "static"  # name of a class without a StorageClass object, whose volumes users create
+STATIC = "static"  # name of a storage class without an object, whose volumes users create
 SIZES = ("1Gi", "2Gi", "5Gi")
 MODES = (["ReadWriteOnce"], ["ReadWriteOnce", "ReadOnlyMany"], ["ReadWriteMany", "ReadWriteOnce"])
 
@@ -27,9 +27,11 @@ def volume_actions(
     claims: Sequence[str] = (),
     attributes: str = "",
 ) -> Iterator[Action]:
-    """Create a volume, for any claim or for one of `claims`, and sometimes delete it.
+    """Yield the actions on one PersistentVolume: create it, and sometimes label and delete it.
 
-    attributes: name of its VolumeAttributesClass.
+    class_: name of its storage class.
+    claims: names of claims; the volume is sometimes reserved for one of them.
+    attributes: name of its VolumeAttributesClass; "" for none.
     """
     made, changed, removed = scenario.times(chance, 3, first=0.5)
     spec: Object = {
@@ -52,7 +54,10 @@ def volume_actions(
 
 
 def claim_actions(scenario: Scenario, chance: random.Random, name: str, class_: str | None) -> Iterator[Action]:
-    """Create a claim and up to two pods that use it, and delete claim and pods in random order."""
+    """Yield the actions on one claim: create it and up to two pods that use it, and delete them in random order.
+
+    class_: name of its storage class; None for the default class.
+    """
     made, *times = scenario.times(chance, 6, first=0.5)
     spec: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": chance.choice(SIZES)}}}
     if class_ is not None:

@@ -1,4 +1,4 @@
-"""Trial of VolumeAttributesClass protection: deleted classes are removed once they are unused."""
+"""Trial of VolumeAttributesClass protection: terminating classes disappear once they are unused."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kcm.protocols.volumes import ATTRIBUTES_CLASS_PROTECTION
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create up to two classes and a volume that uses each; class and volume may be deleted in any order."""
+    """Create up to two classes, each with a volume that uses it; delete some classes and volumes in random order."""
     chance = scenario.chance("attributes class protection actions")
     for number in range(chance.randint(0, 2)):
         name = f"speed-{number}"
@@ -37,7 +37,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         if ATTRIBUTES_CLASS_PROTECTION not in finalizers_of(cls) and not is_deleting(cls):
             yield f"attributes class {name} is not protected"
         if is_deleting(cls) and name not in used:
-            yield f"attributes class {name} is not used, and still there"
+            yield f"attributes class {name} is unused, but still exists"
 
 
 TRIAL = Trial(controller="volumeattributesclass-protection-controller", actions=_actions, unsettled=_unsettled)

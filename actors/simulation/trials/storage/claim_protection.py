@@ -1,4 +1,4 @@
-"""Trial of PersistentVolumeClaim protection: users delete claims and the pods that use them, in any order."""
+"""Trial of PersistentVolumeClaim protection: users delete claims, and the pods that use them, in random order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         if CLAIM_PROTECTION not in finalizers_of(claim) and not is_deleting(claim):
             yield f"claim {name_of(claim)} is not protected"
         if is_deleting(claim) and not any(uses(pod, claim) for pod in pods):
-            yield f"claim {name_of(claim)} is used by no pod, and still there"
+            yield f"claim {name_of(claim)} is unused, but still exists"
 
 
 TRIAL = Trial(controller="persistentvolumeclaim-protection-controller", actions=_actions, unsettled=_unsettled)

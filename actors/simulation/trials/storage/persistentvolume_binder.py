@@ -1,8 +1,8 @@
-"""Trial of the volume binder: users create volumes and claims, use them in pods, and delete them in any order.
+"""Trial of the volume binder: users create volumes and claims, use them in pods, and delete them in random order.
 
-A claim's class provisions volumes at once, or provisions them for the first pod, or relies on volumes created by users;
-or the claim has no class. Names are not reused after a deletion, because it is unknown for how long a pod still uses
-the object.
+There are claims of four kinds: with a class that provisions volumes immediately, with a class that provisions them for
+the first pod, with a class whose volumes users create, and with no class. Names are not reused after a deletion,
+because a pod may still use the deleted object for an unknown time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from kcm.protocols.volumes import (
     volume_name_of,
 )
 
-MADE = (CLASS, WAITING_CLASS, None)  # classes of claims; None is the default class, which may not exist yet
+MADE = (CLASS, WAITING_CLASS, None)  # provisioning classes of claims; None for the default, which may not exist yet
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
@@ -66,7 +66,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         if phase not in wanted:
             yield f"volume {name_of(volume)} is {phase}, not {' or '.join(wanted)}"
         elif phase == "Released" and annotations_of(volume).get(PROVISIONED_BY) == NAME:
-            yield f"volume {name_of(volume)} is released, and not deleted"
+            yield f"volume {name_of(volume)} is released, but not deleted"
 
 
 def _wrong_claim(claim: Object, volumes: Mapping[str, Object]) -> str:
@@ -77,7 +77,7 @@ def _wrong_claim(claim: Object, volumes: Mapping[str, Object]) -> str:
         wanted = "Bound" if there else "Lost"
         return "" if phase == wanted else f"is {phase}, not {wanted}"
     if phase != "Pending":
-        return f"is {phase}, and not bound"
+        return f"is {phase}, but not bound"
     if name:
         fits = volume is not None and (
             _is_reserved(volume, claim) or (_is_free(volume) and not mismatch(volume, claim))
@@ -87,7 +87,7 @@ def _wrong_claim(claim: Object, volumes: Mapping[str, Object]) -> str:
         fitting = [
             candidate for candidate in volumes.values() if _is_free(candidate) and not mismatch(candidate, claim)
         ]
-        return f"is not bound, and {name_of(fitting[0])} is free" if fitting else ""
+        return f"is not bound, but {name_of(fitting[0])} is free" if fitting else ""
     if class_of(claim) == WAITING_CLASS or is_deleting(claim):
         return ""
     return "has no volume"
@@ -112,11 +112,11 @@ def _phases(volume: Object, claims: Mapping[str, Object]) -> tuple[str, ...]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return the remaining claims with immediate provisioning.
+    """Return the phases of the remaining claims with immediate provisioning.
 
-    Of claims of StatefulSets only those in use by pods are included, and none if nodes are silent, because it depends
-    on timing which ordinals existed before a scale-down. Claims that are deleted with their set are excluded: a pod of
-    the next set of that name may still use such a claim.
+    A claim of a StatefulSet is included only if a pod uses it, and not at all if a node is silent, because it depends
+    on timing which ordinals existed before a scale-down. Claims that are deleted with their StatefulSet are excluded,
+    because a pod of the next StatefulSet with this name may still use such a claim.
     """
     kept = (
         claim
@@ -133,7 +133,7 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
 
 
 def _is_of_a_set(claim: Object) -> bool:
-    """Report whether the claim belongs to a StatefulSet, which sets labels; claims created by users have none."""
+    """Report whether a StatefulSet created the claim: only these claims have labels."""
     return bool(labels_of(claim))
 
 

@@ -1,4 +1,4 @@
-"""Trial of PersistentVolume protection: deleted volumes are removed once they are not bound."""
+"""Trial of PersistentVolume protection: terminating volumes disappear once they are not bound."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         if VOLUME_PROTECTION not in finalizers_of(volume) and not is_deleting(volume):
             yield f"volume {name_of(volume)} is not protected"
         if is_deleting(volume) and phase_of(volume) != "Bound":
-            yield f"volume {name_of(volume)} is not bound, and still there"
+            yield f"volume {name_of(volume)} is not bound, but still exists"
 
 
 TRIAL = Trial(controller="persistentvolume-protection-controller", actions=_actions, unsettled=_unsettled)

@@ -1,4 +1,4 @@
-"""User actions on workloads: scale, change the image, delete, replace, and delete pods."""
+"""User actions on workloads: create, scale, change, replace and delete workloads, and delete and create pods."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ SIZES = (0, 1, 2, 2, 3, 3, 4, 5, 7)
 def workload(
     resource: Resource, name: str, replicas: int, image: str, *, pod: Mapping[str, Any] = NOTHING, **spec: Any
 ) -> Object:
-    """Return a Deployment, ReplicaSet or ReplicationController. pod: additional fields of the pod spec."""
+    """Return a Deployment, ReplicaSet, StatefulSet or ReplicationController.
+
+    pod: additional fields of the pod spec.
+    spec: additional fields of the workload's spec.
+    """
     labels = {"app": name}
     selector: Object = labels if resource == REPLICATION_CONTROLLERS else {"matchLabels": labels}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": image}], **pod}}
@@ -40,9 +44,11 @@ def workloads(
     changes: Sequence[Change],
     draw: Callable[[random.Random], Object] = lambda _chance: {},
 ) -> Iterator[Action]:
-    """Yield the actions on up to two workloads of a kind that keeps a number of pods, in random order.
+    """Yield the actions on up to two workloads of one kind, in random order.
 
-    draw: additional fields of the spec of each created workload.
+    at: time at which they are created.
+    changes: functions that return the actions of a change.
+    draw: returns additional fields for the spec of a created workload.
     """
     chance = scenario.chance(f"{resource.plural} actions")
     for name in scenario.names(chance, NAMES[resource], chance.choice((1, 1, 2))):
@@ -57,7 +63,7 @@ def workloads(
 
 
 class WorkloadUser:
-    """Workload that user actions affect."""
+    """User actions on one workload."""
 
     def __init__(
         self,
@@ -83,14 +89,17 @@ class WorkloadUser:
         yield create(at, self.resource, self.new())
 
     def remove(self, at: float) -> Iterator[Action]:
-        """Delete the workload and its pods: in the background, or in the foreground if the pods surely disappear."""
+        """Delete the workload and its pods.
+
+        Foreground deletion is drawn only if all pods will disappear; otherwise it would not end.
+        """
         policies = ("Background", "Foreground") if self._scenario.steady else ("Background",)
         yield delete(at, self.resource, self.key, policy=self.chance.choice(policies))
 
 
 Change = Callable[[WorkloadUser, float], Iterator[Action]]
 
-# User actions. A workload that is replaced or scaled may not have reached its previous desired state yet.
+# Changes that `workloads` may draw. The workload may not have reached its previous desired state yet.
 
 
 def rescale(user: WorkloadUser, at: float) -> Iterator[Action]:
@@ -106,7 +115,7 @@ def delete_pod(user: WorkloadUser, at: float) -> Iterator[Action]:
 
 
 def delete_pods(user: WorkloadUser, at: float) -> Iterator[Action]:
-    """Delete two or three pods within a second."""
+    """Delete two or three pods of the workload within a second."""
     for number in range(user.chance.randint(2, 3)):
         yield delete_one_pod(round(at + number * 0.3, 2), user.name, user.chance.randrange(6))
 
@@ -120,7 +129,7 @@ def create_stray_pod(user: WorkloadUser, at: float) -> Iterator[Action]:
 
 
 def change_min_ready_seconds(user: WorkloadUser, at: float) -> Iterator[Action]:
-    """Change the time after which pods count as available."""
+    """Change minReadySeconds, after which a ready pod counts as available."""
     seconds = user.chance.choice((0, 1, 4))
     changes = {"spec": {"minReadySeconds": seconds}}
     yield merge(at, user.resource, user.key, changes, f"minReadySeconds {seconds}")
@@ -136,7 +145,12 @@ def set_image(at: float, resource: Resource, key: str, image: str) -> Action:
 
 
 def delete_one_pod(at: float, app: str, index: int) -> Action:
-    """Return the action that deletes a pod."""
+    """Return the action that deletes a pod of an app, once it has one.
+
+    Nothing is deleted if the app's workloads request no pods.
+
+    index: selects the pod, modulo the number of pods.
+    """
 
     def do(cluster: SimulatedCluster) -> bool:
         pods = [pod for pod in pods_of(cluster, app) if not metadata(pod).get("deletionTimestamp")]
@@ -155,7 +169,7 @@ def delete_one_pod(at: float, app: str, index: int) -> Action:
 
 
 def orphan(at: float, app: str) -> Action:
-    """Return the action that creates a pod that the selector of a workload matches."""
+    """Return the action that creates a pod without an owner, which the selector of the app's workload matches."""
     pod = {
         "metadata": {"generateName": f"{app}-stray-", "namespace": NAMESPACE, "labels": {"app": app}},
         "spec": {"containers": [{"name": "c", "image": "v1"}]},
@@ -169,6 +183,6 @@ def orphan(at: float, app: str) -> Action:
 
 
 def pods_of(cluster: SimulatedCluster, app: str) -> list[Object]:
-    """Return the pods with the label of an app, by name."""
+    """Return the pods with the label `app`, sorted by name."""
     pods = [pod for pod in cluster.shown(PODS, NAMESPACE) if labels_of(pod).get("app") == app]
     return sorted(pods, key=name_of)

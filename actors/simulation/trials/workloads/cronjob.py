@@ -1,4 +1,4 @@
-"""Trial of the CronJob controller: users create, change, suspend and delete CronJobs, and their Jobs finish."""
+"""Trial of the CronJob controller: users create, change, suspend and delete CronJobs, whose Jobs finish."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ELSEWHERE = "example.com/elsewhere"  # spec.managedBy of Jobs that the Job contr
 CHANGED = "example.com/changed"  # annotation: time of the latest change of the spec by a user
 SCHEDULES = ("* * * * *", "*/2 * * * *", "@every 1m", "0-58/1 * * * *", "0 5 * * *")
 ZONES = ("Europe/Berlin", "Asia/Kolkata", "America/New_York")
-LATE = 20.0  # seconds after a scheduled time within which its Job is created if there are no faults
+LATE = 20.0  # seconds after a scheduled time within which its Job must be created after the faults
 NEVER = 1e9  # seconds
 
 
@@ -48,8 +48,8 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
         yield Action(float(second), "Jobs of CronJobs are run", _run_jobs)
     for at in scenario.times(chance, chance.randint(0, 1), first=10.0):
         yield Action(at, "a Job of a CronJob is deleted", _delete_one)
-    # Otherwise CronJobs would start Jobs forever and never settle. One more start is due before the suspension.
-    yield Action(scenario.disturbed + 61.0, "CronJobs are suspended once what was due is started", _suspend_all)
+    # Otherwise CronJobs would create Jobs forever, and the system would never settle. One more time is due before.
+    yield Action(scenario.disturbed + 61.0, "CronJobs are suspended once all due Jobs are created", _suspend_all)
 
 
 def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
@@ -104,7 +104,7 @@ def _change(at: float, key: str, spec: Object) -> Action:
 
 
 def _jobs(cluster: SimulatedCluster) -> list[Object]:
-    """Return the Jobs of CronJobs, sorted by name."""
+    """Return the Jobs that CronJobs own, sorted by name."""
     found = []
     for job in cluster.list(JOBS, NAMESPACE):
         owner = controller_of(job)
@@ -114,7 +114,7 @@ def _jobs(cluster: SimulatedCluster) -> list[Object]:
 
 
 def _run_jobs(cluster: SimulatedCluster) -> bool:
-    """Finish Jobs instead of a Job controller. Duration and result are derived from the Job's uid."""
+    """Finish the Jobs that are due, in place of a Job controller. A Job's uid determines its duration and result."""
     now = cluster.clock.now()
     for job in _jobs(cluster):
         chance = random.Random(metadata(job)["uid"])
@@ -141,7 +141,10 @@ def _finish(cluster: SimulatedCluster, job: Object, by: str) -> None:
 
 
 def _delete_one(cluster: SimulatedCluster) -> bool:
-    """Delete the first Job that its CronJob's lastScheduleTime covers; any other Job could be started once more."""
+    """Delete the first Job whose scheduled time is not after its CronJob's lastScheduleTime.
+
+    The controller could create any other Job again, as the status does not record it.
+    """
     for job in _jobs(cluster):
         owner = controller_of(job)
         cron_job = None if owner is None else cluster.get(CRONJOBS, make_key(NAMESPACE, owner.name))
@@ -168,7 +171,7 @@ def _late(cluster: SimulatedCluster) -> Iterator[str]:
         if is_deleting(cron_job) or slot is None or _waits(spec, status):
             continue
         if last is None or parse_time(last) < slot:
-            yield f"CronJob {name_of(cron_job)} has not started what was due at {format_time(slot)}, but at {last}"
+            yield f"CronJob {name_of(cron_job)} has no Job for {format_time(slot)}, its last one is for {last}"
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
@@ -180,16 +183,16 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         name, spec, status = name_of(cron_job), cron_job["spec"], cron_job.get("status") or {}
         own = [job for job in jobs if controller_of(job).uid == metadata(cron_job)["uid"]]  # type: ignore[union-attr]
         running = {metadata(job)["uid"] for job in own if not finished_type(job) and not is_deleting(job)}
-        active = {each["uid"] for each in status.get("active") or ()}
+        active = {reference["uid"] for reference in status.get("active") or ()}
         if running != active:
-            yield f"CronJob {name} has {len(active)} active Jobs, {len(running)} run"
+            yield f"CronJob {name} has {len(active)} active Jobs in its status, but {len(running)} run"
         for end, limit in (
             ("Complete", spec["successfulJobsHistoryLimit"]),
             ("Failed", spec["failedJobsHistoryLimit"]),
         ):
             ended = sum(finished_type(job) == end for job in own)
             if ended > limit:
-                yield f"CronJob {name} keeps {ended} Jobs that are {end}, and is to keep {limit}"
+                yield f"CronJob {name} keeps {ended} Jobs that are {end}, its limit is {limit}"
 
 
 def _waits(spec: Object, status: Object) -> bool:
@@ -197,9 +200,10 @@ def _waits(spec: Object, status: Object) -> bool:
 
 
 def _due(cluster: SimulatedCluster, cron_job: Object) -> int | None:
-    """Return the latest scheduled time that must have been started by now, whichever clock a manager has.
+    """Return the latest scheduled time for which a Job must exist by now, in Unix seconds.
 
-    None if no time is certain: only times since the latest change by a user count.
+    Only times since the latest change by a user count, and the clock of the manager may be ahead or behind. None if
+    there is no such time.
     """
     jumps = [fault.seconds for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED]
     ahead, behind = sum(max(each, 0.0) for each in jumps), sum(max(-each, 0.0) for each in jumps)

@@ -28,7 +28,7 @@ from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, POD
 
 NAME = "agent"
 LABEL = "example.com/agents"  # label of nodes that some DaemonSets select
-# No pod tolerates the taint for a limited time: such a pod would be bound to the node and evicted repeatedly.
+# No pod tolerates this taint for a limited time. Such a pod would be evicted and created again repeatedly.
 TAINT = "example.com/no-agents"
 IMAGES = 4
 LIMITS = ((1, 0), (1, 0), (2, 0), ("50%", 0), (0, 1), (0, 2), (0, "50%"))  # maxUnavailable, maxSurge
@@ -50,7 +50,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
-    """Create one DaemonSet, then change it, its pods or its revisions in any order."""
+    """Yield the actions on one DaemonSet and its pods, in random order."""
     key = make_key(NAMESPACE, name)
 
     def change_spec(at: float) -> Iterator[Action]:
@@ -129,7 +129,10 @@ def _label(at: float, node: str, value: str) -> Action:
 
 
 def _delete_one_pod(at: float, app: str, index: int) -> Action:
-    """Delete a pod if one exists. It depends on the nodes, which are drawn too, whether there is any pod."""
+    """Return the action that deletes a pod of an app, if it has one.
+
+    Unlike for other workloads, an app may have no pods, because this depends on the nodes.
+    """
 
     def do(cluster: SimulatedCluster) -> bool:
         pods = [pod for pod in pods_of(cluster, app) if not metadata(pod).get("deletionTimestamp")]
@@ -164,7 +167,7 @@ def _unsettled_set(
     revisions = [revision for revision in cluster.shown(CONTROLLER_REVISIONS, NAMESPACE) if _is_of(revision, obj)]
     current = [revision for revision in revisions if _recorded(revision) == _recorded({"data": obj})]
     if len(current) != 1 or current[0]["revision"] != max(revision["revision"] for revision in revisions):
-        yield f"{what}: {len(current)} revisions of its template, or not the newest, of {len(revisions)}"
+        yield f"{what}: {len(current)} of {len(revisions)} revisions have its template, or a newer revision exists"
         return
     hash = labels_of(current[0]).get(HASH_LABEL)
     rolls = (obj["spec"].get("updateStrategy") or {}).get("type") != "OnDelete"
@@ -185,7 +188,7 @@ def _unsettled_set(
         elif active and not verdict.may_stay:
             yield f"{what}: a pod on {name}, where it may not stay"
         elif active and rolls and no_silent_nodes and verdict.should_run and not _is_updated(active[0], obj, hash):
-            yield f"{what}: an old pod on {name}"
+            yield f"{what}: a pod with an old template on {name}"
         if verdict.should_run and len(here) == 1:
             counts["numberReady"] += pod_facts(here[0]).ready
             counts["numberAvailable"] += is_available(cluster, obj, here[0])
@@ -194,14 +197,17 @@ def _unsettled_set(
 
 
 def _recorded(revision: Object) -> Object:
-    """Return the pod spec of a revision's template, without empty fields."""
+    """Return the pod spec in the template of a ControllerRevision, without empty fields."""
     spec = revision["data"]["spec"]["template"]["spec"]
     return {field: value for field, value in spec.items() if value != {}}
 
 
 def _is_updated(pod: Object, obj: Object, hash: str | None) -> bool:
-    """Report whether the pod is updated, as upstream: also by the template generation, which an earlier DaemonSet of
-    the same name may have left.
+    """Report whether the pod has the current template, by the hash label or by the label with the template generation.
+
+    As upstream, the generation may be from an earlier DaemonSet of the same name.
+
+    hash: hash of the current template.
     """
     labels = labels_of(pod)
     number = annotations_of(obj).get(GENERATION_ANNOTATION)
@@ -218,10 +224,10 @@ def _verdict(obj: Object, node: Object) -> NodeVerdict:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return the strategy of each DaemonSet, and its pod counts if no node is silent.
+    """Return the strategy of each DaemonSet, and the counts of its pods if no node is silent.
 
-    Not included: pods that existed before a taint (they may stay), and which pods have the latest template with
-    OnDelete.
+    Two counts are not included, because they depend on timing: pods that existed before their node was tainted, and
+    may stay; and updated pods with the strategy OnDelete.
     """
     state: dict[str, Any] = {}
     for obj in cluster.shown(DAEMONSETS, NAMESPACE):

@@ -1,4 +1,4 @@
-"""Trial of the Deployment controller."""
+"""Trial of the Deployment controller: users change, scale, pause, restart and replace Deployments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from kcm.protocols.objects import Key, Object, controller_of, name_of, uid_of
 from kcm.protocols.resources import DEPLOYMENTS, NODES, REPLICASETS
 
 STRATEGIES = ("Recreate", "RollingUpdate", "RollingUpdate", None)
-HISTORIES = (0, 1, None)  # revisionHistoryLimit; None is the default
+HISTORIES = (0, 1, None)  # revisionHistoryLimit; None for the default
 
 
 def _spec(chance: random.Random) -> Object:
@@ -54,13 +54,16 @@ def _change_strategy(user: WorkloadUser, at: float) -> Iterator[Action]:
 
 
 def _restart(user: WorkloadUser, at: float) -> Iterator[Action]:
-    """Restart the rollout as `kubectl rollout restart` does."""
+    """Restart the pods, as `kubectl rollout restart` does."""
     template = {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": f"at {at}"}}}
     yield merge(at, DEPLOYMENTS, user.key, {"spec": {"template": template}}, "restart")
 
 
 def _pause(user: WorkloadUser, at: float) -> Iterator[Action]:
-    """Pause for a limited time; otherwise the progress of the rollout would depend on timing."""
+    """Pause the Deployment for a limited time.
+
+    If it stayed paused, the end state would depend on the progress of its rollout.
+    """
     end = round(at + user.chance.choice((0.1, 1.0, 10.0)), 2)
     yield merge(at, DEPLOYMENTS, user.key, {"spec": {"paused": True}}, "paused")
     resumed = merge(end, DEPLOYMENTS, user.key, {"spec": {"paused": False}}, "resumed")
@@ -68,13 +71,16 @@ def _pause(user: WorkloadUser, at: float) -> Iterator[Action]:
 
 
 def _delete_pod_unless_blocked(user: WorkloadUser, at: float) -> Iterator[Action]:
-    """Delete a pod, except from a Deployment that has no pods until a later action, which would wait for this one."""
+    """Delete a pod, unless the Deployment cannot have one before a later action, which would wait for this action."""
     for action in delete_pod(user, at):
         yield unless_blocked(action, user.key)
 
 
 def unless_blocked(action: Action, key: Key) -> Action:
-    """Return the action, which is skipped while the Deployment is paused or waits for pods on silent nodes."""
+    """Return a copy of the action that is skipped while the Deployment is paused or waits for pods on silent nodes.
+
+    key: key of the Deployment.
+    """
 
     def do(cluster: SimulatedCluster) -> bool:
         if action.do(cluster):
@@ -130,7 +136,10 @@ def _replica_sets_of(cluster: SimulatedCluster, deployment: Object) -> list[Obje
 
 
 def _is_blocked(cluster: SimulatedCluster, deployment: Object) -> bool:
-    """Report whether a Deployment with strategy Recreate waits for pods that stay terminating on silent nodes."""
+    """Report whether a Deployment with the strategy Recreate waits for pods that terminate on silent nodes.
+
+    The kubelet of a silent node does not complete the deletion.
+    """
     if (deployment["spec"].get("strategy") or {}).get("type") != "Recreate":
         return False
     silent = {name_of(node) for node in cluster.shown(NODES) if is_silent(node)}

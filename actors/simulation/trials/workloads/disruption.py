@@ -29,7 +29,7 @@ from kcm.protocols.resources import (
 )
 from kcm.protocols.selectors import label_selector_of
 
-OF_PODS = (REPLICATION_CONTROLLERS, REPLICASETS, STATEFULSETS)  # owners of pods with spec.replicas
+OF_PODS = (REPLICATION_CONTROLLERS, REPLICASETS, STATEFULSETS)  # resources with spec.replicas that own pods
 BASES = tuple(NAMES.values())
 GAPS = (0.0, 0.003, 0.01, 0.02, 0.05, 0.7)  # seconds between two evictions
 BOUNDS: tuple[Object, ...] = (
@@ -53,7 +53,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 def _budget(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
     base, key = chance.choice(BASES), make_key(NAMESPACE, name)
-    # A budget that selects the pods of all workloads overlaps with the others: these pods cannot be evicted.
+    # A budget that selects all pods overlaps with the other budgets. Pods with two budgets cannot be evicted.
     of_base: Object = {"matchExpressions": [{"key": "app", "operator": "In", "values": forms_of(base)}]}
     selector: Object = {} if chance.random() < 0.15 else of_base
 
@@ -68,7 +68,7 @@ def _budget(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Ac
         yield merge(at, POD_DISRUPTION_BUDGETS, key, {"spec": spec})
 
     def drain(at: float) -> Iterator[Action]:
-        """Evict several pods in quick succession, as drains of several nodes do."""
+        """Evict several pods in quick succession, as simultaneous drains of several nodes do."""
         for _ in range(chance.randint(3, 8)):
             yield evict(at, base, chance.randrange(6))
             at = round(at + chance.choice(GAPS), 4)
@@ -80,7 +80,11 @@ def _budget(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Ac
 
 
 def evict(at: float, base: str, index: int) -> Action:
-    """Evict a pod of the workloads whose names are forms of this one, if there is a pod and its budget permits it."""
+    """Return the action that evicts a pod, if there is one and its budget permits it.
+
+    base: base of the names of the pods' workloads, see Scenario.names.
+    index: selects the pod, modulo the number of pods.
+    """
 
     def do(cluster: SimulatedCluster) -> bool:
         pods = [pod for form in forms_of(base) for pod in pods_of(cluster, form) if not is_deleting(pod)]
@@ -95,7 +99,7 @@ def evict(at: float, base: str, index: int) -> Action:
 
 
 def expected_counts(cluster: SimulatedCluster, budget: Object) -> dict[str, int]:
-    """Return the counts that the status should contain for the existing objects."""
+    """Return the counts that the status of a budget must contain for the existing objects."""
     spec = budget["spec"]
     selector = label_selector_of(spec.get("selector"))
     pods = [pod for pod in cluster.shown(PODS, NAMESPACE) if selector.matches(labels_of(pod))]
@@ -120,7 +124,7 @@ def _share(percentage: str, size: int) -> int:
 
 
 def _sizes(cluster: SimulatedCluster, pods: Iterable[Object]) -> dict[str, int]:
-    """Return spec.replicas of the pods' controllers by uid; for a ReplicaSet, that of its Deployment."""
+    """Return spec.replicas of the pods' owners, by uid. The owner of a ReplicaSet's pods is its Deployment, if any."""
     owners = {
         uid_of(owner): owner for resource in (*OF_PODS, DEPLOYMENTS) for owner in cluster.shown(resource, NAMESPACE)
     }
@@ -136,9 +140,10 @@ def _sizes(cluster: SimulatedCluster, pods: Iterable[Object]) -> dict[str, int]:
 
 
 def _orphans(cluster: SimulatedCluster, budget: Object) -> list[Object]:
-    """Return the pods whose owner was deleted, for a budget that depends on the sizes of owners.
+    """Return the selected pods whose owner was deleted; empty for a budget that ignores sizes of owners.
 
-    While such a pod stays on a silent node, the budget permits no eviction.
+    While such a pod exists, for example on a silent node, the controller cannot compute the budget, so that no
+    eviction is permitted.
     """
     spec = budget["spec"]
     if isinstance(spec.get("minAvailable"), int):
@@ -154,9 +159,9 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for budget in cluster.shown(POD_DISRUPTION_BUDGETS, NAMESPACE):
         status, what = budget.get("status") or {}, f"budget {name_of(budget)}"
         if orphans := _orphans(cluster, budget):
-            # As upstream, a pod that was terminating before its owner was deleted causes no further event.
+            # As upstream, no event follows if the pod was terminating before its owner was deleted.
             if status.get("disruptionsAllowed") and not all(map(is_deleting, orphans)):
-                yield f"{what} allows {status['disruptionsAllowed']}, and how many pods are wanted is not known"
+                yield f"{what} permits {status['disruptionsAllowed']} evictions, but cannot be computed"
             continue
         if status.get("observedGeneration", 0) != metadata(budget).get("generation"):
             yield f"{what}: generation {metadata(budget).get('generation')} is not observed"
@@ -169,7 +174,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         since = marked_since(pod)
         # As upstream, the condition stays an hour longer if it was written by a clock that was an hour ahead.
         if since is not None and since <= cluster.clock.now():
-            yield f"pod {name_of(pod)} is said to be disrupted, and is not being deleted"
+            yield f"pod {name_of(pod)} has the condition DisruptionTarget, but is not terminating"
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
@@ -182,10 +187,10 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
 
 
 def _determined_fields(budget: Object) -> Object:
-    """Return the fields of the status that do not depend on timing.
+    """Return the fields of a budget's status that do not depend on timing.
 
-    Whether pods without an owner, or pods that failed with their node, still exist depends on timing, and the counts
-    include them. A budget that selects a pod whose owner has no scale keeps its previous counts.
+    The other counts include pods without an owner and pods that failed with their node, and it depends on timing
+    whether these exist. A budget that selects a pod whose owner has no scale keeps its previous counts.
     """
     status = budget.get("status") or {}
     allowed = find_condition(status.get("conditions"), "DisruptionAllowed") or {}

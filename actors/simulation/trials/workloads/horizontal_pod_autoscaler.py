@@ -1,7 +1,7 @@
 """Trial of the horizontal pod autoscaler: load varies, and users change the autoscaler and its target.
 
-The load is that of the target as a whole. An autoscaler reads it through a metric of any type: the total load, or the
-share of each running pod.
+Each target has a total load, which its running pods share. An autoscaler reads the load as a metric of any type, which
+contains either the total load or the share of each running pod.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS, REPLICASET
 
 BASE = "elastic"
 CONTAINER = "c"
-SHARE = 10  # target load per replica
-LOADS = (0, 1, 2, 3, 4, 6)  # in shares; no load is within the tolerance of another one
+SHARE = 10  # load per replica that an autoscaler aims at
+LOADS = (0, 1, 2, 3, 4, 6)  # total loads, in shares; no two of them are within the autoscaler's tolerance
 BOUNDS = ((1, 5), (1, 8), (2, 6), (3, 3), (2, 4))
 SIZES = (0, 1, 2, 5, 7)
 OF_THE_WHOLE = ("External", "Object")  # types of metrics with the total load instead of the share of each pod
-SECONDS_DOWN = 4.0  # time during which the metrics are unavailable
-SECONDS_TO_LIST = 5.0  # maximum time to list, and to read the scale and the metrics, without faults
+SECONDS_DOWN = 4.0  # duration of an outage of the metrics
+SECONDS_TO_LIST = 5.0  # maximum duration of listing, and of reading a scale and metrics, without faults
 CONTROLLER = "horizontal-pod-autoscaler-controller"
 
 
@@ -59,7 +59,11 @@ def _behavior(chance: random.Random) -> Object | None:
 
 
 def _metric(chance: random.Random, name: str, reference: Object) -> Object:
-    """Draw a metric of any type. Its value is the total load, or the share of each pod."""
+    """Draw a metric of any type for the spec of an autoscaler.
+
+    name: name of the metric.
+    reference: target of the autoscaler.
+    """
     target = {"type": "AverageValue", "averageValue": str(SHARE)}
     custom = {"metric": {"name": name}, "target": target}
     kinds: dict[str, Object] = {
@@ -106,7 +110,7 @@ def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Acti
         yield _load(at, name, chance.choice(LOADS))
 
     def swing_load(at: float) -> Iterator[Action]:
-        """Raise the load, lower it and raise it again within the period of a scaling policy."""
+        """Raise the load, lower it, and raise it again within the period of a scaling policy."""
         high, low = chance.choice(LOADS[-2:]), chance.choice(LOADS[:2])
         for number, load in enumerate((high, low, high)):
             yield _load(at + 16.0 * number, name, load)
@@ -149,11 +153,14 @@ def _load(at: float, name: str, replicas: int) -> Action:
         served.of_pods[name] = served.cpu = partial(_share, cluster)
         return True
 
-    return Action(at, f"the load of {name} is that of {replicas}", do)
+    return Action(at, f"load of {name} requires {replicas} replicas", do)
 
 
 def _share(cluster: SimulatedCluster, pod: Object) -> str | None:
-    """Return the pod's share of its workload's load, which all running pods that are not terminating share equally."""
+    """Return a pod's share of the load of its workload, as a quantity; None if the pod has no load.
+
+    All running pods that are not terminating have equal shares.
+    """
     app = labels_of(pod).get("app")
     load = metrics_server(cluster).external.get(app or "")
     if load is None or not _serves(pod):
@@ -180,7 +187,7 @@ def _metrics(at: float, *, down: bool) -> Action:
 
 
 def _wanted(cluster: SimulatedCluster, autoscaler: Object) -> tuple[int, int] | None:
-    """Return the current and the expected number of replicas of the target; None without a target or a load."""
+    """Return (current, expected) number of replicas of the target; None if there is no target or no load."""
     name, spec = name_of(autoscaler), autoscaler["spec"]
     found = [replicaset for replicaset in cluster.shown(REPLICASETS, NAMESPACE) if name_of(replicaset) == name]
     load = metrics_server(cluster).external.get(name)
@@ -193,10 +200,10 @@ def _wanted(cluster: SimulatedCluster, autoscaler: Object) -> tuple[int, int] | 
 
 
 def _is_new(cluster: SimulatedCluster) -> bool:
-    """Report whether the first sync of the leading controller is still to come, or there is no leader.
+    """Report whether the controller may not have synced yet since its start, or does not run.
 
-    It starts with the current number of replicas as a recommendation for the whole window, so the last recommendation
-    of its predecessor is not the end state.
+    The first sync of a new incarnation records the current number of replicas as a recommendation, which is valid for
+    the whole stabilization window. So the present state may not be the end state.
     """
     managers = [
         process for process in cluster.processes.values() if any(spec.name == CONTROLLER for spec in process.specs)
@@ -223,21 +230,23 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         if replicas is None:
             continue
         if is_new:
-            yield f"autoscaler {name}: its controller has yet to look at it for the first time"
+            yield f"autoscaler {name}: its controller has not synced it since its start"
         has, wanted = replicas
         if has != wanted:
-            yield f"autoscaler {name}: its target has {has} replicas, it should have {wanted}"
+            yield f"autoscaler {name}: its target has {has} replicas instead of {wanted}"
         actual, should = _status_fields(autoscaler), _expected_fields(cluster, autoscaler, wanted)
         if _has_young_pods(cluster, autoscaler):
-            yield f"autoscaler {name}: pods that have just become ready do not count yet, or change what it recommends"
+            yield f"autoscaler {name}: pods that have just become ready may still change its recommendation"
         for field, value in should.items():
             if actual[field] != value:
-                yield f"autoscaler {name}: {field} is {actual[field]}, it should be {value}"
+                yield f"autoscaler {name}: {field} is {actual[field]} instead of {value}"
 
 
 def _has_young_pods(cluster: SimulatedCluster, autoscaler: Object) -> bool:
-    """Report whether a pod became ready too late for two evaluations of its usage after all lower recommendations
-    expired.
+    """Report whether a pod of the target became ready so recently that it may still change the recommendation.
+
+    The controller must have evaluated a complete sample of the pod's usage twice, after the stabilization window for
+    scaling up. Metrics with the total load do not depend on pods.
     """
     spec = autoscaler["spec"]
     (metric,) = spec["metrics"]
@@ -264,7 +273,7 @@ def _status_fields(autoscaler: Object) -> Mapping[str, Any]:
 
 
 def _average_in(metric: Object) -> str | None:
-    """Return the average value of a current metric; None if the metric was unavailable."""
+    """Return averageValue of an element of status.currentMetrics; None if the metric was unavailable."""
     type: str = metric["type"]
     of_type: Object = metric.get(type[:1].lower() + type[1:]) or {}
     average: str | None = (of_type.get("current") or {}).get("averageValue")
@@ -272,9 +281,9 @@ def _average_in(metric: Object) -> str | None:
 
 
 def _expected_fields(cluster: SimulatedCluster, autoscaler: Object, wanted: int) -> Mapping[str, Any]:
-    """Return the expected fields of the status once a sync has nothing more to do.
+    """Return the fields of the status that are expected in the end. wanted: expected number of replicas.
 
-    As upstream, an average of the total load is rounded up, and an average of the pods' shares is rounded down.
+    As upstream, the average is rounded up if the metric contains the total load, and down if it contains shares.
     """
     counts = {"currentReplicas": wanted, "desiredReplicas": wanted}
     if wanted == 0:

@@ -1,6 +1,6 @@
 """Trial of the Job controller.
 
-Users run Jobs, change their parallelism, suspend and recreate them, and delete their pods.
+Users create Jobs, change their parallelism, suspend and recreate them, and delete their pods.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ NAME = "job-controller"
 RUNS = "batch"
 FAILS = "exit 1"
 SCRIPTS = ("exit 0", "sleep 2", "sleep 5")
-NO_END = 1_000_000  # backoffLimit: failures of nodes must not determine how a Job finishes
+NO_END = 1_000_000  # backoffLimit; so high that failures of nodes do not let a Job fail
 
 
 def _actions(scenario: Scenario) -> Iterator[Action]:
@@ -52,7 +52,7 @@ def _actions(scenario: Scenario) -> Iterator[Action]:
 
 
 def _fail_pod(at: float, number: int) -> Action:
-    """Let a running pod fail. The failure counts, but is below the backoff limit."""
+    """Return the action that lets a running pod of a Job fail. This does not exceed the backoff limit of the Job."""
 
     def do(cluster: SimulatedCluster) -> bool:
         jobs = {name_of(job) for job in cluster.list(JOBS, NAMESPACE)}
@@ -67,7 +67,7 @@ def _fail_pod(at: float, number: int) -> Action:
 
 
 class _JobUser:
-    """Job that user actions affect."""
+    """User actions on one Job."""
 
     def __init__(self, scenario: Scenario, chance: random.Random, name: str) -> None:
         self.chance, self.name = chance, name
@@ -147,27 +147,34 @@ def _pods_of(cluster: SimulatedCluster, name: str) -> list[Object]:
 
 
 def _jobs_of_trial(cluster: SimulatedCluster) -> list[Object]:
-    """Return the Jobs without those of other trials, which have spec.managedBy."""
+    """Return the Jobs of this trial. Jobs of other trials have spec.managedBy."""
     return [job for job in cluster.shown(JOBS, NAMESPACE) if "managedBy" not in job["spec"]]
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
-    """Yield Jobs that are unfinished or finished unexpectedly, unless they wait for pods on silent nodes."""
+    """Yield a text for each Job that is unfinished or has an unexpected result, and for remaining finalizers.
+
+    A Job that waits for terminating pods on silent nodes may be unfinished.
+    """
     silent = {name_of(node) for node in cluster.shown(NODES) if is_silent(node)}
     for job in _jobs_of_trial(cluster):
         name, pods = name_of(job), list(_pods_of(cluster, name_of(job)))
         stuck = [pod for pod in pods if is_deleting(pod) and pod_facts(pod).node in silent]
         if not is_finished(job) and not stuck:
-            yield f"Job {name} has not ended: {job.get('status')}"
+            yield f"Job {name} is not finished: {job.get('status')}"
         elif is_finished(job) and _result(job) != _expected_result(job):
-            yield f"Job {name} has ended as {_result(job)}, not as {_expected_result(job)}"
+            yield f"Job {name} has the result {_result(job)} instead of {_expected_result(job)}"
         for pod in pods:
             if FINALIZER in finalizers_of(pod) and pod not in stuck:
-                yield f"pod {name_of(pod)} of Job {name} has the finalizer still"
+                yield f"pod {name_of(pod)} of Job {name} still has its finalizer"
 
 
 def _result(job: Object) -> tuple[list[str], int | None]:
-    """Return how the Job finished, and the number of succeeded pods if completions is set."""
+    """Return (conditions of the end, succeeded pods) of a Job.
+
+    The conditions are ["Complete"], ["Failed"], or [] while the Job is unfinished. The number of succeeded pods is None
+    unless the Job is complete and has spec.completions.
+    """
     status, completions = job.get("status") or {}, job["spec"].get("completions")
     ends = [
         condition["type"] for condition in status.get("conditions") or () if condition["type"] in ("Complete", "Failed")
@@ -176,7 +183,7 @@ def _result(job: Object) -> tuple[list[str], int | None]:
 
 
 def _expected_result(job: Object) -> tuple[list[str], int | None]:
-    """Return how the Job must finish. Only its command matters, as its backoff limit covers failures of nodes."""
+    """Return the result that a Job must have, as `_result` does. It depends only on the command of its container."""
     (container,) = job["spec"]["template"]["spec"]["containers"]
     if FAILS in container.get("command", ()):
         return ["Failed"], None
@@ -184,7 +191,7 @@ def _expected_result(job: Object) -> tuple[list[str], int | None]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return how each Job finished; empty if nodes are silent, because a Job may wait for a pod there."""
+    """Return the result of each Job; empty if a node is silent, because Jobs may wait for a pod there."""
     jobs = _jobs_of_trial(cluster) if no_node_is_silent(cluster) else ()
     return {f"Job {name_of(job)}": (*_result(job), (job.get("status") or {}).get("completedIndexes")) for job in jobs}
 

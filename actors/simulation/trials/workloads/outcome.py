@@ -1,4 +1,4 @@
-"""Expected end state of workloads: as many pods as the spec requests, and a status that counts them."""
+"""Expected state of workloads: as many pods as the spec requests, and a status that counts them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from kcm.protocols.times import parse_time
 
 
 def unsettled_replicas(cluster: SimulatedCluster, resource: Resource) -> Iterable[str]:
-    """Yield ReplicaSets or ReplicationControllers whose pods differ from spec.replicas."""
+    """Yield a text for each deviation of ReplicaSets or ReplicationControllers from their desired state.
+
+    Their active pods must match spec.replicas, and their status must count these pods.
+    """
     owned: dict[str, list[tuple[Object, PodFacts]]] = {}
     owners = cluster.shown(resource, NAMESPACE)
     uids = set(map(uid_of, owners))
@@ -31,7 +34,7 @@ def unsettled_replicas(cluster: SimulatedCluster, resource: Resource) -> Iterabl
         if owner is not None:
             owned.setdefault(owner.uid, []).append((pod, facts))
             if owner.kind == resource.kind and not facts.deleting and owner.uid not in uids:
-                yield f"pod {name_of(pod)}: its {owner.kind} {owner.name} is gone"
+                yield f"pod {name_of(pod)}: its owner {owner.kind} {owner.name} does not exist"
         elif not facts.deleting and labels_of(pod).get("app", "") in map(name_of, owners):
             yield f"pod {name_of(pod)} is not adopted"
     for obj in owners:
@@ -50,7 +53,7 @@ def unsettled_replicas(cluster: SimulatedCluster, resource: Resource) -> Iterabl
 
 
 def is_available(cluster: SimulatedCluster, owner: Object, pod: Object) -> bool:
-    """Report whether the pod has been ready for the owner's minReadySeconds."""
+    """Report whether the pod is available: it has been ready for the owner's minReadySeconds."""
     ready = find_condition((pod.get("status") or {}).get("conditions"), "Ready")
     if ready is None or ready["status"] != "True":
         return False
@@ -59,21 +62,26 @@ def is_available(cluster: SimulatedCluster, owner: Object, pod: Object) -> bool:
 
 
 def status_differences(resource: Resource, obj: Object, counts: Mapping[str, int]) -> Iterable[str]:
-    """Yield fields of the status that differ from the counts, and an observedGeneration that is not current."""
+    """Yield a text for each difference between an object's status and its expected counts, and for an old generation.
+
+    counts: expected value of each counter in the status.
+    """
     status, what = obj.get("status") or {}, f"{resource.kind} {name_of(obj)}"
     if status.get("observedGeneration", 0) != metadata(obj).get("generation"):
         yield f"{what}: generation {metadata(obj).get('generation')} is not observed"
     for field, count in counts.items():
         if (status.get(field) or 0) != count:
-            yield f"{what}: {field} is {status.get(field)}, there are {count}"
+            yield f"{what}: {field} is {status.get(field)} instead of {count}"
 
 
 def replicas_end_state(cluster: SimulatedCluster, resource: Resource) -> Mapping[str, Any]:
-    """Return spec, status and the phases of the pods of workloads that own pods.
+    """Return the spec, the status, and the number of pods by phase of each ReplicaSet or ReplicationController.
 
-    A ReplicaSet of size 0 that a Deployment owns is left out: their number depends on how rollouts overlapped.
-    All that a Deployment owns are left out if nodes are silent, as its rollout may wait for pods there.
-    A pod that the pod garbage collector set to Failed is left out if its node came back before the deletion.
+    Objects and pods that depend on timing are excluded:
+
+    - ReplicaSets of size 0 that a Deployment owns: their number depends on how rollouts overlapped;
+    - all ReplicaSets of Deployments if a node is silent, as a rollout may wait for pods there;
+    - pods that the pod garbage collector has set to Failed, if their node was created again before the deletion.
     """
     state: dict[str, Any] = {}
     nodes = set(map(name_of, cluster.shown(NODES)))
@@ -102,7 +110,10 @@ def _phase(facts: PodFacts) -> str:
 
 
 def spec_and_status_of(cluster: SimulatedCluster, obj: Object) -> dict[str, Any]:
-    """Return spec.replicas, and the status unless nodes are silent: readiness of pods there depends on timing."""
+    """Return spec.replicas, and if no node is silent also the counts and conditions of the status.
+
+    The readiness of pods on silent nodes depends on timing.
+    """
     if not no_node_is_silent(cluster):
         return {"replicas": obj["spec"]["replicas"]}
     status = obj.get("status") or {}

@@ -1,4 +1,4 @@
-"""Trial of the StatefulSet controller."""
+"""Trial of the StatefulSet controller: users scale and change StatefulSets, and delete and terminate their pods."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ STORAGE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage
 
 
 def _actions(scenario: Scenario) -> Iterator[Action]:
-    """Create and change StatefulSets. Claim templates and retention policy are the same for all sets of a scenario,
-    also for recreated sets.
+    """Create and change StatefulSets.
+
+    All StatefulSets of a scenario, including recreated ones, have the same claim templates and the same retention
+    policy.
     """
     chance = scenario.chance("what becomes of claims")
     claims = chance.choice((0, 0, 1, 2))
@@ -88,7 +90,7 @@ def _delete_pod(user: WorkloadUser, at: float) -> Iterator[Action]:
 
 
 def _terminate_pod(user: WorkloadUser, at: float) -> Iterator[Action]:
-    """Set a pod to a terminal phase, as an evicting node does."""
+    """Set a pod to a terminal phase, as the kubelet of a node under pressure does."""
     index, phase = user.chance.randrange(6), user.chance.choice(("Failed", "Succeeded"))
 
     def do(cluster: SimulatedCluster) -> bool:
@@ -102,11 +104,11 @@ def _terminate_pod(user: WorkloadUser, at: float) -> Iterator[Action]:
 
 
 def _create_pod_with_similar_name(user: WorkloadUser, at: float) -> Iterator[Action]:
-    """Create a pod without an owner whose name is one of the set's, or similar.
+    """Create a pod without an owner whose name is, or resembles, the name of one of the StatefulSet's pods.
 
-    It has no volumes, and the API server does not permit a set to add its claims to an adopted pod: as upstream, a set
-    with claims is blocked permanently by such a pod. So the pod has a name of the set's pods only if there are no
-    claims.
+    If the names are equal, the StatefulSet adopts the pod, but the API server does not permit it to add its claims to
+    the pod. As upstream, the pod would block a StatefulSet with claims permanently. So equal names are used only
+    without claims.
     """
     suffix = user.chance.choice(("0", "1", "3", "01", "00", "x"))
     name = f"{user.name}-{suffix}"
@@ -125,7 +127,7 @@ def _create_pod_with_similar_name(user: WorkloadUser, at: float) -> Iterator[Act
 
 
 def _has_claims(cluster: SimulatedCluster) -> bool:
-    """Report whether the sets have claims; True if there is no set."""
+    """Report whether any StatefulSet has claim templates. Also True if there is no StatefulSet."""
     sets = cluster.list(STATEFULSETS, NAMESPACE)
     return not sets or any(obj["spec"].get("volumeClaimTemplates") for obj in sets)
 
@@ -174,15 +176,15 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             if not pod_facts(pod).ready or is_deleting(pod):
                 yield f"{what}: pod {name_of(pod)} is not ready"
             elif _must_be_updated(obj, pod) and _revision(pod) != status.get("updateRevision"):
-                yield f"{what}: pod {name_of(pod)} is of {_revision(pod)}, not of {status.get('updateRevision')}"
+                yield f"{what}: pod {name_of(pod)} has revision {_revision(pod)}, not {status.get('updateRevision')}"
             yield from _unsettled_claims(cluster, obj, pod)
 
 
 def _unsettled_claims(cluster: SimulatedCluster, obj: Object, pod: Object) -> Iterable[str]:
-    """Yield a pod's missing claims.
+    """Yield a text for each missing claim of a pod, and for each claim with wrong owners.
 
-    A claim that is deleted with a former set of the same name may be missing permanently, or terminating while a pod
-    uses it.
+    With the retention policy Delete, a claim may be missing permanently, or terminating: it may have been deleted with
+    a former StatefulSet of the same name.
     """
     retention = obj["spec"]["persistentVolumeClaimRetentionPolicy"]
     goes = retention["whenDeleted"] == "Delete"
@@ -191,11 +193,11 @@ def _unsettled_claims(cluster: SimulatedCluster, obj: Object, pod: Object) -> It
         claim = cluster.get(PERSISTENT_VOLUME_CLAIMS, make_key(NAMESPACE, name))
         if claim is None or is_deleting(claim):
             if not goes:
-                yield f"pod {name_of(pod)} has no claim {name}"
+                yield f"claim {name} of pod {name_of(pod)} does not exist"
             continue
         owners = [reference["uid"] for reference in metadata(claim).get("ownerReferences") or ()]
         if owners != ([uid_of(obj)] if goes else []):
-            yield f"claim {name} is owned by {owners}, and is {'' if goes else 'not '}to go with the set"
+            yield f"claim {name} is owned by {owners}; its set must {'' if goes else 'not '}be its owner"
 
 
 def _pods_of(cluster: SimulatedCluster, obj: Object) -> list[Object]:
@@ -221,17 +223,17 @@ def _must_be_updated(obj: Object, pod: Object) -> bool:
 
 
 def _is_blocked(cluster: SimulatedCluster, obj: Object) -> bool:
-    """Report whether the set waits for a pod of its name on a silent node; the pod may have another owner."""
+    """Report whether the set waits for a pod on a silent node that has one of its names, even with another owner."""
     silent = {name_of(node) for node in cluster.shown(NODES) if is_silent(node)}
     pods = [pod for pod in cluster.shown(PODS, NAMESPACE) if name_of(pod).rpartition("-")[0] == name_of(obj)]
     return any(pod_facts(pod).node in silent for pod in pods)
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return the names of pods, without revisions: with a partition or OnDelete the revision of a pod depends on
-    timing.
+    """Return the names of the pods of each StatefulSet, or its spec.replicas if a node is silent.
 
-    If nodes are silent, the existing pods depend on timing as well: a set may wait for a pod on such a node.
+    If a node is silent, the existing pods depend on timing, because a StatefulSet may wait for a pod there. Revisions
+    of pods are not included: with a partition or the strategy OnDelete they depend on timing.
     """
     no_silent_nodes = no_node_is_silent(cluster)
     return {

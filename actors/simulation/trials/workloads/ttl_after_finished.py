@@ -19,10 +19,10 @@ CONTROLLER = "ttl-after-finished-controller"
 NAME = "finishing"
 ENDS = ("Complete", "Failed")
 ELSEWHERE = "example.com/elsewhere"  # spec.managedBy of Jobs that the Job controller ignores
-LATE = "example.com/extended"  # annotation of Jobs whose TTL was extended after they finished
-SOON = 1000.0  # seconds; a Job that lives longer does not expire during the run
-EXTENDED = 20  # seconds to live, long enough that the TTL can be extended before it expires
-SHORT, LONG = (0, 1, 8, EXTENDED, EXTENDED), (100_000, None)  # seconds to live: less, or more than a run
+LATE = "example.com/extended"  # annotation of Jobs whose TTL was increased after they had finished
+SOON = 1000.0  # seconds; a Job that expires later does not expire during the run
+EXTENDED = 20  # TTL in seconds, long enough to be increased before the Job expires
+SHORT, LONG = (0, 1, 8, EXTENDED, EXTENDED), (100_000, None)  # TTLs in seconds: shorter and longer than a run
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
@@ -32,7 +32,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _life(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
-    """Create a Job, change its TTL while it runs, finish it, and sometimes change its TTL afterwards."""
+    """Yield the actions on one Job: create it, change its TTL, finish it, and sometimes change its TTL again."""
     key = make_key(NAMESPACE, name)
     born, *changed, ended, after = scenario.times(chance, chance.randint(3, 6))
     yield create(born, JOBS, _job(name, chance.choice((*SHORT, *LONG))))
@@ -81,13 +81,13 @@ def _finish(at: float, key: str, by: str) -> Action:
 
 
 def _jobs_of_trial(cluster: SimulatedCluster) -> list[Object]:
-    """Return the Jobs without those of CronJobs, which another trial runs."""
+    """Return the Jobs of this trial. Jobs that a CronJob owns belong to another trial."""
     jobs = [job for job in cluster.shown(JOBS, NAMESPACE) if controller_of(job) is None]
     return [job for job in jobs if job["spec"].get("managedBy") == ELSEWHERE]
 
 
 def _expiry(job: Object) -> float | None:
-    """Return when a Job may be deleted, in Unix seconds; None if never."""
+    """Return the time from which a Job may be deleted, in Unix seconds; None for never."""
     seconds = job["spec"].get("ttlSecondsAfterFinished")
     ended = [
         condition["lastTransitionTime"]
@@ -101,17 +101,20 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     for job in _jobs_of_trial(cluster):
         expires = _expiry(job)
         if expires is not None and expires < cluster.clock.now() + SOON:
-            yield f"Job {name_of(job)} is still there {cluster.clock.now() - expires:.0f} s after its time"
+            yield f"Job {name_of(job)} still exists {cluster.clock.now() - expires:.0f} s after its expiry"
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return the end state without extended Jobs: a manager whose clock is ahead deletes them before the extension."""
+    """Return the TTL of each remaining Job, except for Jobs whose TTL was increased after they had finished.
+
+    A manager whose clock is ahead may delete such a Job before the increase.
+    """
     kept = (job for job in _jobs_of_trial(cluster) if LATE not in annotations_of(job))
     return {f"Job {name_of(job)}": job["spec"].get("ttlSecondsAfterFinished") for job in kept}
 
 
 def _not_deleted_early(cluster: SimulatedCluster) -> NotDeletedBeforeExpiry:
-    name = "no finished Job goes too early"
+    name = "no finished Job is deleted early"
     return NotDeletedBeforeExpiry(cluster, name, client=CONTROLLER, storage="jobs.batch", expiry=_expiry)
 
 

@@ -50,7 +50,7 @@ def test_disruption_target_that_is_not_deleted_is_unsettled() -> None:
     cluster.create(PODS, pod("p1"))
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByTaintManager"}
     cluster.merge(PODS, "default/p1", {"status": {"conditions": [condition]}}, subresource="status")
-    assert list(TRIAL.unsettled(cluster)) == ["pod p1 is said to be disrupted, and is not being deleted"]
+    assert list(TRIAL.unsettled(cluster)) == ["pod p1 has the condition DisruptionTarget, but is not terminating"]
     cluster.delete(PODS, "default/p1")
     assert list(TRIAL.unsettled(cluster)) == []
 
@@ -65,7 +65,7 @@ def test_disruption_target_in_the_future_is_ignored() -> None:
     cluster.merge(PODS, "default/p1", {"status": {"conditions": conditions}}, subresource="status")
     assert list(TRIAL.unsettled(cluster)) == []
     cluster.run_for(3601.0)
-    assert list(TRIAL.unsettled(cluster)) == ["pod p1 is said to be disrupted, and is not being deleted"]
+    assert list(TRIAL.unsettled(cluster)) == ["pod p1 has the condition DisruptionTarget, but is not terminating"]
 
 
 def test_a_budget_that_cannot_be_counted_is_compared_by_nothing_else() -> None:

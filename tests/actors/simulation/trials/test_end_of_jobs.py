@@ -33,10 +33,10 @@ def test_finished_jobs_are_compared_without_those_of_cron_jobs() -> None:
     ("script", "end", "succeeded", "wrong"),
     [
         ("exit 0", "Complete", 3, ""),
-        ("exit 0", "Complete", 2, "(['Complete'], 2), not as (['Complete'], 3)"),
-        ("exit 0", "Failed", 3, "(['Failed'], None), not as (['Complete'], 3)"),
+        ("exit 0", "Complete", 2, "(['Complete'], 2) instead of (['Complete'], 3)"),
+        ("exit 0", "Failed", 3, "(['Failed'], None) instead of (['Complete'], 3)"),
         ("exit 1", "Failed", 0, ""),
-        ("exit 1", "Complete", 3, "(['Complete'], 3), not as (['Failed'], None)"),
+        ("exit 1", "Complete", 3, "(['Complete'], 3) instead of (['Failed'], None)"),
     ],
 )
 def test_end_of_a_job_depends_on_its_command(script: str, end: str, succeeded: int, wrong: str) -> None:
@@ -52,4 +52,4 @@ def test_end_of_a_job_depends_on_its_command(script: str, end: str, succeeded: i
     if end == "Complete":
         status["completionTime"] = at
     cluster.merge(JOBS, "default/batch", {"status": status}, subresource="status")
-    assert list(jobs.TRIAL.unsettled(cluster)) == ([f"Job batch has ended as {wrong}"] if wrong else [])
+    assert list(jobs.TRIAL.unsettled(cluster)) == ([f"Job batch has the result {wrong}"] if wrong else [])

@@ -37,4 +37,4 @@ def test_a_taint_may_keep_a_daemon_pod_off_its_node(
     made = pod("p1", owner=owned_by("uid-of-agent", kind=kind))
     spec = {**made["spec"], "tolerations": daemon_tolerations({}), "affinity": bound_to(None, target)}
     cluster.create(PODS, {**made, "spec": spec})
-    assert list(TRIAL.unsettled(cluster)) == ([] if settled else ["pod p1 is bound to no node"])
+    assert list(TRIAL.unsettled(cluster)) == ([] if settled else ["pod p1 is not bound to a node"])

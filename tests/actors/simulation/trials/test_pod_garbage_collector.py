@@ -23,7 +23,7 @@ def test_garbage_in_any_namespace_is_unsettled(where: str) -> None:
     if where != "default":
         cluster.create(NAMESPACES, namespace(where))
     cluster.create(PODS, pod("p1", namespace=where, node="gone"))
-    assert list(TRIAL.unsettled(cluster)) == ["pod p1 is on gone, which is not there"]
+    assert list(TRIAL.unsettled(cluster)) == ["pod p1 is on gone, which does not exist"]
 
 
 @pytest.mark.parametrize("silent", [False, True])
@@ -42,4 +42,6 @@ def test_pod_that_will_end_counts_as_ended_unless_its_node_is_silent(*, silent: 
     assert list(TRIAL.unsettled(cluster)) == []
     cluster.create(PODS, pod("short", node="n1"))
     cluster.merge(PODS, "default/short", {"metadata": {"annotations": {RUN_SECONDS: "1"}}})
-    assert list(TRIAL.unsettled(cluster)) == ([] if silent else ["1 pods have ended, and 1 will"])
+    assert list(TRIAL.unsettled(cluster)) == (
+        [] if silent else ["1 pods are terminated and 1 will be, which exceeds the threshold"]
+    )

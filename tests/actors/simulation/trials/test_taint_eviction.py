@@ -70,7 +70,7 @@ def test_untolerated_taint_is_unsettled_in_any_namespace(where: str) -> None:
     if where != "default":
         cluster.create(NAMESPACES, namespace(where))
     cluster.create(PODS, pod("p1", namespace=where, node="n1"))
-    assert list(TRIAL.unsettled(cluster)) == ["pod p1 does not tolerate the taints of n1 for ever"]
+    assert list(TRIAL.unsettled(cluster)) == ["pod p1 must be evicted because of the taints of n1"]
 
 
 @pytest.mark.parametrize(("reason", "settled"), [("DeletionByTaintManager", True), ("PreemptionByScheduler", False)])
