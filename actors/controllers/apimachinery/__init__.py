@@ -1,1 +1,1 @@
-"""Controllers of whatever objects there are, custom ones included."""
+"""Controllers that handle objects of all resources: garbage collector, namespaces and resource quotas."""

@@ -1,1 +1,1 @@
-"""Controllers of service accounts and their tokens, of ClusterRoles, and of the published root certificates."""
+"""Controllers of service accounts and their tokens, of aggregated ClusterRoles, and of published root certificates."""

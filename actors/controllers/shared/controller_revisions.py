@@ -43,9 +43,9 @@ _SEPARATORS = (("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
 
 
 def template_data(owner: Mapping[str, Any]) -> Object:
-    """Return the data of a revision for the owner's present template. Raises ValueError if the template is malformed.
+    """Return the `data` of a ControllerRevision that records the owner's present pod template.
 
-    Source: getPatch.
+    Raises ValueError if the template is malformed. Source: getPatch.
     """
     spec = owner.get("spec")
     template = spec.get("template") if isinstance(spec, dict) else None
@@ -55,7 +55,9 @@ def template_data(owner: Mapping[str, Any]) -> Object:
 
 
 def with_template_of(revision: Mapping[str, Any], owner: Mapping[str, Any]) -> Object:
-    """Return a copy of the owner with the template of a revision. Raises ValueError if the revision has no template.
+    """Return a copy of the owner with the pod template that a revision records.
+
+    Raises ValueError if the revision contains no template.
 
     Source: ApplyRevision.
     """
@@ -98,7 +100,11 @@ def new_revision(
     revision: int,
     collision_count: int | None,
 ) -> Object:
-    """Return a new ControllerRevision that this owner controls. Its name contains the hash of its data.
+    """Build a ControllerRevision that this owner controls. Its name contains the hash of its data.
+
+    data: template_data of the owner
+    revision: revision number
+    collision_count: the owner's status.collisionCount, which affects the hash
 
     Source: NewControllerRevision.
     """
@@ -138,7 +144,7 @@ def next_number(revisions: Sequence[Mapping[str, Any]]) -> int:
 
 
 def same_data(revision: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Report whether two revisions have equal data. Source: EqualRevision."""
+    """Report whether two ControllerRevisions have equal data. Source: EqualRevision."""
     return equal_data(revision.get("data"), other.get("data"))
 
 
@@ -175,7 +181,7 @@ def surplus(
 
     limit: spec.revisionHistoryLimit of the owner; a negative value keeps all revisions
     live: identifiers of the revisions in use
-    handle: returns the identifier of a revision; by default its name
+    identify: returns the identifier of a revision; by default its name
 
     Source: truncateHistory of the StatefulSet controller.
     """

@@ -59,7 +59,7 @@ def related_on_nodes(related: Iterable[Entry]) -> dict[str, int]:
 
 
 class _Ranked(NamedTuple):
-    """A pod with its sort keys, in the order in which they are compared."""
+    """Pod with its sort keys for ranked_deletion_order, in the order in which they are compared."""
 
     prefix: tuple[object, ...]  # decides most comparisons, as one tuple
     restarts: tuple[int, int]

@@ -48,16 +48,16 @@ class Claimable(Protocol):
 
 
 class ClaimFields(NamedTuple):
-    """Implementation of Claimable for resources other than pods, whose table entries have no PodFacts."""
+    """Labels and deletion state of an object other than a pod, for decisions about adoption and release."""
 
     labels: Mapping[str, str]
     deleting: bool
 
 
 def claim_fields_reader(lister: Lister) -> Callable[[Entry], ClaimFields]:
-    """Return a function that decodes an entry's object and returns its labels and deletion state.
+    """Return a function that returns labels and deletion state of an object from its entry in the informer table.
 
-    It is for resources whose table entries have no facts.
+    It decodes the object, and is used for resources other than pods. The entries of pods contain these fields already.
     """
 
     def fields_of(entry: Entry) -> ClaimFields:
@@ -68,7 +68,7 @@ def claim_fields_reader(lister: Lister) -> Callable[[Entry], ClaimFields]:
 
 
 class ClaimPlan(NamedTuple):
-    """Decision of plan_claim: the objects that an owner keeps, adopts and releases."""
+    """The objects that an owner keeps, adopts (sets its owner reference) and releases (removes its owner reference)."""
 
     kept: list[Entry]  # owned, and the selector matches
     adopted: list[Entry]  # orphans that the selector matches
@@ -87,7 +87,7 @@ def plan_claim(
 
     candidates: orphans, and objects with a controller owner reference
     matches: the owner's selector, called with the labels of a candidate
-    look: returns labels and deletion state of a candidate; by default its facts
+    fields_of: returns labels and deletion state of a candidate; by default its PodFacts
     belongs: a further condition that objects must meet besides the selector
 
     An owner that is being deleted keeps its objects, and adopts and releases nothing. An object of another namespace is
@@ -165,9 +165,11 @@ def claim(
     belongs: Callable[[Entry], bool] | None = None,
     finalizers: Sequence[str] = (),  # added to adopted objects, removed from released ones
 ) -> Step[list[Entry]]:
-    """Adopt and release objects as plan_claim decides. Return the objects that the owner owns afterwards.
+    """Adopt orphans that the owner's selector matches, and release owned objects that it does not match any more.
 
-    Before an adoption the owner is read live, because the table may not contain its deletion or replacement yet.
+    Returns the entries of the objects that the owner owns afterwards. plan_claim describes the decision. Before an
+    adoption the owner is read from the API server, because the informer table may not contain its deletion or
+    replacement yet.
 
     Raises CommandError with the messages of all failures, after all patches were sent. It is no failure if an object
     does not exist, or if the server rejects a release as invalid (422): then the object has lost the owner reference,
@@ -208,9 +210,10 @@ def claim(
 
 
 def _obstacle_to_adoption(owner: Object, owners: Resource) -> Step[tuple[Get, Failure] | None]:
-    """Read the owner live. Return None if it may adopt objects, otherwise the read command and the reason as failure.
+    """Read the owner from the API server, to decide whether it may adopt objects.
 
-    An owner must not adopt objects if it was deleted or replaced, is being deleted, or cannot be read.
+    It must not adopt objects if it was deleted or replaced, is being deleted, or cannot be read. Returns None if it may
+    adopt objects, otherwise the command that read it, and the reason as failure.
     """
     get = get_live(owners, key_of(owner))
     outcome = yield get

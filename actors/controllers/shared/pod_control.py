@@ -132,10 +132,10 @@ def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owners: R
 
 
 def fetch_existing(creations: Creations) -> Step[list[Key]]:
-    """Read the pods in `creations.existing` live. Return the keys of the pods whose existence is known now.
+    """Read the pods in `creations.existing` from the API server. Return the keys of the pods that it could answer for.
 
-    The results are added to the overlay over the table, so that the next sync counts these pods or chooses other names.
-    A pod that cannot be read is added to creations.maybe_created.
+    The results are laid over the informer table, so that the next sync counts these pods, or chooses other names. A pod
+    that cannot be read is added to creations.maybe_created.
     """
     gets = [get_live(PODS, key, as_informer=True) for key in creations.existing]
     outcomes = yield from together(gets)
@@ -166,8 +166,8 @@ def delete_pods(
     """Delete pods concurrently, and record an event on the owner for each pod.
 
     owners: the resource of `owner`
-    further_grounds: resources whose tables the decision to delete depends on, besides pods and the owner. The deletions
-        wait while one of these tables is stale.
+    further_grounds: resources, besides pods and the owner, whose informer tables the decision to delete depends on. The
+        deletions wait while one of these tables is stale.
 
     It is no failure if a pod does not exist, or was replaced by another pod with the same name.
     """

@@ -1,4 +1,4 @@
-"""Status updates of workloads."""
+"""Writing of the status of workloads, with retries."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def write_status(
 ) -> Step[bool]:
     """Write a status to an object's status subresource (PUT). Return False if the object does not exist.
 
-    If the update fails, the object is read live, and the same status is written to its current version, up to `retries`
-    times. The status needs no new computation: the change that caused the conflict enqueues the object again. Raises
-    CommandError if the last attempt fails.
+    If the update fails, the object is read from the API server, and the same status is written to its current version,
+    up to `retries` times. The status is not computed again, because the change that caused the conflict enqueues the
+    object again. Raises CommandError if the last attempt fails.
 
     A patch would avoid conflicts, but the bootstrap roles of upstream's controllers permit only updates of a status.
 

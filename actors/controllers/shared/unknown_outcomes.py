@@ -1,8 +1,8 @@
 """Handling of pod creations and deletions with unknown outcome, and detection of owners that changed during a sync.
 
-A write whose response was lost (outcome `Unknown`) may have been carried out, and the tables may not contain its result
-for a long time. A controller that decided from its tables alone would create a second pod, or delete another pod
-besides the first. Upstream waits until its expectations expire after five minutes. Here, no sync waits:
+A write whose response was lost (outcome `Unknown`) may have been carried out, and the informer tables may not contain
+its result for a long time. A controller that decided from its tables alone would create a second pod, or delete another
+pod besides the first. Upstream waits until its expectations expire after five minutes. Here, no sync waits:
 
 - Creations: the controller chooses the name of a pod before it creates the pod (generated_names.py). A creation with
   unknown outcome is retried under the same name, and fails with AlreadyExists if the first request was carried out.
@@ -64,7 +64,7 @@ PurposeT = TypeVar("PurposeT")
 
 
 def is_current(owners: Lister, owner: Entry) -> bool:
-    """Report whether the owner is unchanged: its table still contains the version in the entry `owner`."""
+    """Report whether an owner is unchanged: the informer table still contains the version in the entry `owner`."""
     latest = owners.entry(owner.key)
     return latest is not None and (latest.uid, latest.resource_version) == (owner.uid, owner.resource_version)
 

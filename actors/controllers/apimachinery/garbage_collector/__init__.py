@@ -3,7 +3,7 @@
 - reconciler.py: the decisions; read it first.
 - items.py: the type of the queues' keys, and which keys a change enqueues.
 - owners.py, ownership.py: whether each owner exists, and patches of owner references.
-- owner_lookups.py: live reads of owners that are in no table; lookups.py: their progress; absent.py: cache of owners
+- owner_lookups.py: requests for owners that no informer has; lookups.py: their progress; absent.py: cache of owners
   that were not found.
 """
 

@@ -28,7 +28,7 @@ class AbsentOwners:
     def add(self, owner: Item, *, in_other_namespace: bool) -> None:
         """Record that an owner does not exist.
 
-        in_other_namespace: whether an object with its uid exists in another namespace.
+        in_other_namespace: whether an object with the owner's uid exists in another namespace than the dependent's.
         """
         self._owners.put(_digest(owner), in_other_namespace)
 

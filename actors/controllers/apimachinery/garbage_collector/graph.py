@@ -26,7 +26,7 @@ Reference = Mapping[str, Any]
 
 
 class GraphNode(NamedTuple):
-    """Node of the graph: an object, or an owner that is in no table."""
+    """Node of the owner graph: an object, or an owner that no informer table contains."""
 
     uid: str
     group: str = ""
@@ -48,7 +48,7 @@ class Graph(NamedTuple):
 
 
 def owner_graph(tables: Tables, is_absent: Callable[[Key, Reference], bool]) -> Graph:
-    """Build the owner graph from the tables of all discovered resources.
+    """Build the owner graph from the informer tables of all discovered resources.
 
     is_absent: called with an object's key and one of its owner references; reports whether the server has reported
         that this owner does not exist.
@@ -184,5 +184,5 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 def _quoted(text: str) -> str:
-    """Quote a string as Go's %q does."""
+    """Return the text in double quotes, with special characters escaped as by Go's %q."""
     return '"' + _SPECIAL.sub(lambda found: _ESCAPES.get(found[0]) or f"\\x{ord(found[0]):02x}", text) + '"'

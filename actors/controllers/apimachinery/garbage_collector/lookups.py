@@ -1,8 +1,8 @@
-"""Progress of the live lookups of each object's owners, and the lookups in flight.
+"""Progress of reading the owners of objects from the API server, and the requests in flight.
 
-A few owners of an object are read from the server at a time, so that an object with thousands of owners does not delay
-others. The results are kept until the object has been processed, because the cache of absent owners (absent.py) may
-evict the first owner before the last one has been looked up.
+A few owners of an object are read at a time, so that an object with thousands of owners does not delay others. The
+results are kept until the object has been processed, because the cache of absent owners (absent.py) may evict the first
+owner before the last owner has been read.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ BATCH = 5  # maximum number of owners of one object that are looked up concurren
 
 
 class Lookup:
-    """Progress and results of the live lookups of one object's owners.
+    """Progress and results of reading the owners of one object from the API server.
 
-    Owners are identified by their position in the object's owner references. Each takes one byte.
+    Owners are identified by their position in the object's owner references. Each takes one byte, because an object may
+    have thousands of owners.
     """
 
     __slots__ = ("_absent", "_digest", "position", "version")
@@ -74,9 +75,9 @@ class Lookup:
 
 
 class Lookups:
-    """Registry of the owner lookups of all objects.
+    """Registry of the lookups of all objects whose owners are being read from the API server.
 
-    It also keeps which owners are being read from the server now, so that no owner is read twice at the same time.
+    It also keeps which owners are requested now, so that no owner is requested twice at the same time.
     """
 
     def __init__(self) -> None:

@@ -32,12 +32,13 @@ class MisplacedOwners:
         self._reported: LruCache[Item, frozenset[str]] = LruCache(OBJECTS)
 
     def report(self, item: Item, misplaced: Iterable[Reference]) -> Reference | None:
-        """Return the misplaced reference to record an event for; None if all were reported before.
+        """Return a misplaced owner reference of an object that was not reported before; None if there is none.
 
-        All references are marked as reported, so that there is one event for several references that were added
-        together.
+        The caller records an event for it. All given references are marked as reported, so that there is one event for
+        several references that were added together.
 
-        misplaced: all misplaced owner references of the object `item`.
+        item: the object
+        misplaced: all of its misplaced owner references
         """
         considered = zip(range(REFERENCES), misplaced, strict=False)
         references = {str(reference.get("uid") or ""): reference for _, reference in considered}

@@ -1,4 +1,6 @@
-"""Live lookups of owners that are in no table: of one owner for all of its dependents, or of the owners of one object.
+"""Requests to the API server for owners that no informer table contains.
+
+An owner is requested either for all of its dependents, or together with the other owners of one object.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/garbagecollector.go (attemptToDeleteItem, classifyReferences,
 isDangling).
@@ -34,15 +36,16 @@ RESULT_CHECK = 5.0  # seconds to wait for the result of a request that was sent 
 
 
 class OwnerLookups:
-    """Reads owners live from the server, and records in KnownOwners and Lookups whether they exist."""
+    """Reads owners that no informer table contains from the API server, and records whether they exist."""
 
     def __init__(self, tables: Tables, owners: KnownOwners, lookups: Lookups) -> None:
         self._tables, self._owners, self._lookups = tables, owners, lookups
 
     def look_up_owner(self, item: Item, *, removed: bool) -> Reconciliation:
-        """Read an owner that is in no table live, and enqueue its dependents if they may have to be deleted now.
+        """Read an owner from the API server, because no informer table contains it.
 
-        The lookup is postponed if the table of the owner's resource is new and may still sync.
+        Its dependents are enqueued if they may have to be deleted now. The lookup is postponed if the table of the
+        owner's resource is new and may still sync.
 
         removed: whether the owner, or its whole table, has disappeared from the tables.
         """
@@ -67,7 +70,7 @@ class OwnerLookups:
     def _live_owner(
         self, item: Item, resource: Resource, command: Command, outcome: Outcome, *, removed: bool
     ) -> Object | None:
-        """Return the owner from the outcome of a live read; None if it does not exist.
+        """Return the owner from the outcome of a request to the API server; None if it does not exist.
 
         removed: whether the owner, or its whole table, has disappeared from the tables. If the table still exists, the
             watch has reported the deletion, and any 404 proves that the owner does not exist. Otherwise only a 404 that
@@ -90,10 +93,10 @@ class OwnerLookups:
         yield from enqueue_for_deletion(dependents)
 
     def _handle_uncached(self, item: Item, live: Object, dependents: Sequence[tuple[Lister, Entry]]) -> Reconciliation:
-        """Handle an owner that exists although it was in no table, and schedule its next live read.
+        """Handle an owner that the API server has returned although no informer table contained it.
 
-        If a table contains the owner by now, its dependents are enqueued and no further read is needed. Otherwise the
-        dependents are enqueued only if this result is new.
+        If a table contains the owner by now, its dependents are enqueued and no further request is needed. Otherwise
+        the dependents are enqueued only if this result is new, and the owner is requested again later.
         """
         if self._owners.find(item) is not None:
             self._owners.discard_uncached(item)
@@ -111,9 +114,9 @@ class OwnerLookups:
     # Queue look_up_owners.
 
     def look_up_owners(self, item: Item) -> Reconciliation:
-        """Read the next few owners of an object that are in no table.
+        """Read the next few owners of an object that no informer table contains, from the API server.
 
-        When all owners are known, enqueue the object in the queue attempt_to_delete, which decides about it.
+        When it is known for all owners whether they exist, the object is added to the queue attempt_to_delete.
         """
         found = self._owners.find(item)
         if found is None or is_deleting(*found):
@@ -150,7 +153,7 @@ class OwnerLookups:
         return None
 
     def _read_owners(self, lookup: Lookup, owners: Sequence[tuple[int, Item]]) -> Step[None]:
-        """Read owners live and record whether each exists.
+        """Read owners from the API server, and record whether each owner exists.
 
         owners: (position in the owner references, item) pairs. If reads fail, the other results are recorded first;
         then Retry or CommandError is raised.
@@ -189,7 +192,7 @@ def enqueue_for_deletion(dependents: Iterable[tuple[Lister, Entry]]) -> Step[Non
 
 
 def _names_object(outcome: NotFound, name: str) -> bool:
-    """Report whether a 404 response names this object, rather than an unknown resource."""
+    """Report whether a 404 response is about the object with this name, and not about an unknown resource."""
     try:
         status = decode_object(outcome.status)
     except ValueError:

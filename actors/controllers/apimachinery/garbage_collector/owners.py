@@ -1,4 +1,4 @@
-"""Determination of each owner's state (ownership.OwnerState), from tables, discovery and live reads."""
+"""Determination of each owner's state (ownership.OwnerState), from informers, discovery and the API server."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ UNCACHED_CHECK_MAX = 300.0  # maximum of these delays
 
 
 class KnownOwners:
-    """Determines whether owners exist.
+    """Determines whether the owners in owner references exist.
 
-    Owners in a table exist. For other owners it caches the results of live reads: the owners that are absent, and those
-    that exist although no table contains them.
+    Owners in an informer table exist. For other owners it caches the results of requests to the API server: the owners
+    that are absent, and the owners that exist although no table contains them.
     """
 
     def __init__(self, tables: Tables, clock: Clock) -> None:
@@ -38,10 +38,10 @@ class KnownOwners:
     # What is served.
 
     def update_served(self, resources: Iterable[ServedResource], served: Iterable[ServedResource]) -> None:
-        """Update the served resources after a discovery.
+        """Record which resources the API server serves, and which of them have informer tables.
 
-        resources: the resources that have a table, or will have one when it has synced.
-        served: all resources that the server serves.
+        resources: the resources that have a table, or will have a table when it has synced
+        served: all resources that the server serves
         """
         now = self._clock.monotonic()
         self._announced = {
@@ -54,13 +54,13 @@ class KnownOwners:
         return self._served.resource(item.resource)
 
     def has_tables(self) -> bool:
-        """Report whether discovery has found resources to watch."""
+        """Report whether discovery has found resources that can be watched."""
         return bool(self._announced)
 
     def may_still_sync(self, resource_id: str = "") -> bool:
-        """Report whether the table of a resource is new and not synced yet, so that an owner may still appear in it.
+        """Report whether the informer table of a resource has not synced yet, so that an owner may still appear in it.
 
-        A table is new for SYNC_TIMEOUT seconds after discovery has found its resource.
+        This is assumed for SYNC_TIMEOUT seconds after discovery has found the resource.
 
         resource_id: Resource.id of the table; "" for any table.
         """
@@ -72,7 +72,7 @@ class KnownOwners:
         )
 
     def unsynced(self) -> list[Resource]:
-        """Return the resources whose tables have not synced within SYNC_TIMEOUT."""
+        """Return the resources whose informer tables have not synced within SYNC_TIMEOUT."""
         now = self._clock.monotonic()
         return [
             resource
@@ -83,12 +83,15 @@ class KnownOwners:
     # Owners in tables.
 
     def lister_of(self, item: Item) -> Lister | None:
-        """Return the lister of the item's kind, whichever version of the kind its table uses; None without a table."""
+        """Return the lister of the item's kind, in whichever version the kind is watched; None if it is not watched."""
         resource = self.resource_of(item)
         return None if resource is None else self._tables.of_kind(resource.api_version, resource.kind)
 
     def find(self, item: Item) -> tuple[Lister, Entry] | None:
-        """Return the item's object as (lister, table entry); None if no table contains an object with its uid."""
+        """Return the item's object as (lister, entry of the informer table); None if no table contains it.
+
+        An object with the same name but another uid is a different object.
+        """
         lister = self.lister_of(item)
         entry = None if lister is None else lister.entry(item.key)
         return None if lister is None or entry is None or entry.uid != item.uid else (lister, entry)
@@ -96,7 +99,7 @@ class KnownOwners:
     def in_other_namespaces(self, items: Iterable[Item]) -> set[Item]:
         """Return those of the items whose uid belongs to an object of the same kind in another namespace.
 
-        Each table is scanned completely, but only once for all items.
+        The informer table of each kind is scanned completely, but only once for all items.
         """
         tables: dict[str, tuple[Lister, dict[str, list[Item]]]] = {}
         for item in items:
@@ -158,7 +161,7 @@ class KnownOwners:
         return self._absent.was_in_other_namespace(item)
 
     def record_absent(self, items: Iterable[Item]) -> None:
-        """Record that these owners do not exist."""
+        """Record that these owners do not exist, because the API server has not found them."""
         new = [item for item in items if item not in self._absent]
         in_other_namespaces = self.in_other_namespaces(new)
         for item in new:
@@ -166,11 +169,11 @@ class KnownOwners:
             self._absent.add(item, in_other_namespace=item in in_other_namespaces)
 
     def record_uncached(self, item: Item, *, waits: bool) -> tuple[bool, float]:
-        """Record that an owner exists although it is in no table.
+        """Record that an owner exists although no informer table contains it.
 
         waits: whether its foreground deletion waits for its dependents.
 
-        Returns (whether this differs from the last record, seconds until the next live read of the owner).
+        Returns (whether this differs from the last record, seconds until the owner must be requested again).
         """
         before = self._uncached.get(item)
         lookups = 0 if before is None else before.lookups + 1
@@ -179,15 +182,15 @@ class KnownOwners:
         return is_news, min(UNCACHED_CHECK * 2.0 ** min(lookups, 10), UNCACHED_CHECK_MAX)
 
     def discard_uncached(self, item: Item) -> None:
-        """Drop the record of an owner that is in a table now, or that has no dependents any more."""
+        """Remove an owner from the recorded uncached owners: an informer has it now, or it has no dependents."""
         self._uncached.pop(item, None)
 
 
 class _UncachedOwner:
-    """Record of an owner that exists although it is in no table.
+    """Record of an owner that exists although no informer table contains it.
 
-    waits: whether its foreground deletion waits for its dependents.
-    lookups: number of live reads after the first.
+    waits: whether its foreground deletion waits for its dependents
+    lookups: number of requests for it after the first
     """
 
     __slots__ = ("lookups", "waits")

@@ -1,24 +1,25 @@
 """Reconciler of the garbage collector: deletes objects without owners, and completes foreground and orphan deletions.
 
-Input: metadata of all objects that discovery finds, and live reads of owners that are in no table. Output: deletions
+Input: informer tables with the metadata of all objects, and requests for owners that are in no table. Output: deletions
 with uid and resourceVersion as preconditions, patches of owner references and of the finalizers `foregroundDeletion`
 and `orphan`, and the event OwnerRefInvalidNamespace. Key: an Item.
 
-An object is deleted if each of its owners is absent or waits for its dependents. An owner counts as absent only if a
-live read has not found it, because a table may be stale. The queue look_up_owners reads the owners that are in no
+An object is deleted if each of its owners is absent or waits for its dependents. An owner counts as absent only if the
+API server has not found it, because a table may be stale. The queue look_up_owners requests the owners that are in no
 table, a few owners of one object at a time, and all queues serve namespaces round robin. So one object with 10,000
 absent owners does not delay other objects; upstream's workers and rate limit are occupied by it for minutes.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/{garbagecollector,operations}.go. Differences:
 - There is no graph in memory: the tables' index of owner uids replaces it, and there is no queue
   garbage_collector_graph_changes.
-- An object is not read live before its deletion: the resourceVersion in the deletion proves that the table is current.
-- Owners in a table are not read live; a deletion that depends on a waiting owner is held while that table is stale.
+- An object is not read from the API server before its deletion: the resourceVersion as precondition of the deletion
+  ensures that the table is current.
+- Owners in a table are not requested; a deletion that depends on a waiting owner is delayed while the table is stale.
 - A kind is found by its group, in any served version that a reference names.
 - A 404 that does not name the object (its version is not served any more) does not prove that an owner is absent.
 - An absent owner is searched in other namespaces among the objects of its kind. OwnerRefInvalidNamespace is recorded
   when it is found; upstream records the event when its graph contains both objects.
-- An owner is read live even if a watch has reported its deletion. If the server then reports that the resource is not
+- An owner is requested even if a watch has reported its deletion. If the server then responds that the resource is not
   served, the watch event counts as proof: deleting a CustomResourceDefinition deletes its objects, and so the objects
   that they own. A table that was removed proves nothing: the API may be unavailable, or served in another version.
 """
@@ -209,7 +210,7 @@ class GarbageCollectorReconciler:
         return OwnerReferences(zip(references, found, strict=True))
 
     def _waiting_owners(self, ownership: OwnerReferences) -> Iterable[tuple[Lister, Entry]]:
-        """Yield the (lister, entry) of each owner that waits for its dependents, if a table contains the owner."""
+        """Yield (lister, entry of the informer table) of each owner that is in a table and waits for its dependents."""
         for _, owner in ownership.items(OwnerState.WAITING):
             found = self._owners.find(owner)
             if found is not None:
@@ -226,8 +227,8 @@ class GarbageCollectorReconciler:
     ) -> Step[None]:
         """Delete the object, with the uid and resourceVersion of `entry` as preconditions.
 
-        After a conflict the object is read live, and deleted with only the uid as precondition if its owner references
-        are the same. Raises CommandError if the deletion fails.
+        After a conflict the object is read from the API server. If its owner references are the same, it is deleted
+        with only the uid as precondition. Raises CommandError if the deletion fails.
         """
         resource = lister.resource
         command = delete(resource, entry, unchanged=True, propagation=propagation, depends_on=depends_on)
@@ -247,7 +248,10 @@ class GarbageCollectorReconciler:
             raise CommandError(command, outcome)
 
     def _report_misplaced(self, item: Item, lister: Lister, obj: Object, ownership: OwnerReferences) -> Step[None]:
-        """Record the event OwnerRefInvalidNamespace if the object has misplaced references that were not reported."""
+        """Record the event OwnerRefInvalidNamespace if an object refers to owners in other namespaces.
+
+        References that were reported before are ignored.
+        """
         suspects = ownership.items(OwnerState.MISPLACED)
         in_other_namespaces = self._owners.in_other_namespaces(owner for _, owner in suspects)
         misplaced = [
@@ -291,9 +295,9 @@ class GarbageCollectorReconciler:
     # Queue attempt_to_orphan.
 
     def attempt_to_orphan(self, item: Item) -> Reconciliation:
-        """Remove the owner references of an owner's dependents, then its finalizer orphan.
+        """Complete the deletion of an owner with the propagation policy Orphan. Source: attemptToOrphanWorker.
 
-        Source: attemptToOrphanWorker.
+        The owner references to it are removed from its dependents, then the finalizer `orphan` from the owner.
         """
         found = self._owners.find(item)
         if found is None or ORPHAN not in found[1].finalizers or not is_deleting(*found):
@@ -328,7 +332,7 @@ class GarbageCollectorReconciler:
     # Pass.
 
     def check_resources(self) -> Reconciliation:
-        """Log the resources whose tables have not synced, and count a sync error if there are any.
+        """Log the resources whose informer tables have not synced, and count a sync error if there are any.
 
         Objects of these resources, and dependents of such objects, are not collected.
         """

@@ -86,16 +86,17 @@ def find_content(namespace: str, served: Sequence[ServedResource]) -> Step[dict[
 
 
 def continue_token(outcome: Done) -> str:
-    """Return the continue token of a list; "" on its last page."""
+    """Return the continue token in the response to a list request; "" on the last page."""
     token = metadata(decode_object(outcome.body)).get("continue")
     return token if isinstance(token, str) else ""
 
 
 @step
 def delete_content(namespace: str, pages: Mapping[ServedResource, Pages]) -> Step[Content]:
-    """Delete all objects of these resources with background propagation, and count the objects that remain.
+    """Delete all objects of some resources in a namespace, and count the objects that remain.
 
-    pages: the pages of each resource's collection, from find_content; each page is deleted with one request.
+    pages: the resources, with the pages of their lists from find_content. Each page is deleted with one request, with
+        background propagation.
     """
     content = Content()
     failed: set[ServedResource] = set()
@@ -188,7 +189,7 @@ def _finalizers(obj: Object) -> list[str]:
 
 
 def items_of(outcome: Done) -> list[Object]:
-    """Return the items of a list. An item without metadata counts as an object without a name."""
+    """Return the objects in the response to a list request. Missing metadata is replaced by an empty map."""
     items = decode_object(outcome.body).get("items") or ()
     return [{**item, "metadata": metadata(item)} for item in items if isinstance(item, dict)]
 

@@ -1,12 +1,12 @@
 """Reconciler of the namespace controller: deletes the content of a terminating namespace.
 
-Input: namespaces, deletions of objects in them; live reads of discovery and of each collection. Output: deletions of
-collections or of single objects; updates of the namespace's subresources status and finalize. Key: the name of a
-namespace.
+Input: namespaces, deletions of objects in them; discovery documents and object lists, which are requested in each sync.
+Output: deletions of collections or of single objects; updates of the namespace's subresources status and finalize. Key:
+the name of a namespace.
 
 Pods are deleted first, and nothing else is deleted until no pod is left. Then all other objects are deleted
-concurrently. While objects remain, the namespace is synced again as soon as the tables of their resources are empty, or
-after upstream's estimate if their resources have no tables. Finalizers of objects are never changed. The finalizer
+concurrently. While objects remain, the namespace is synced again as soon as informers have observed their deletion, or
+after upstream's estimate if their resources are not watched. Finalizers of objects are never changed. The finalizer
 `kubernetes` of the namespace is removed when all served resources were discovered, listed and found empty at a time
 when no object could be created any more (api_servers.py).
 
@@ -87,7 +87,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 5.0  # minimum seconds between two syncs, eve
 
 
 class NamespaceController:
-    """Reconciler of the namespace controller. It keeps the progress of each deletion in memory; see the module."""
+    """Deletes the content of terminating namespaces and finalizes them. Keeps the progress of deletions in memory."""
 
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
         self._tables, self._clock, self._log = tables, clock, log
@@ -203,7 +203,7 @@ class NamespaceController:
     def _pause(self, name: Key, deletion: _Deletion) -> float:
         """Return the seconds until the namespace's next sync is due; 0 or less if it is due now.
 
-        The sync is due early if the tables of the remaining objects are empty.
+        The sync is due early if the informers have observed that all remaining objects are deleted.
         """
         due = deletion.due
         if self._are_empty(name, deletion.resources):
@@ -211,7 +211,10 @@ class NamespaceController:
         return due - self._clock.monotonic()
 
     def _are_empty(self, name: Key, resources: Sequence[Resource]) -> bool:
-        """Report whether the namespace is empty in the tables of these resources; False if none of them has a table."""
+        """Report whether the informer tables of these resources contain no objects of the namespace.
+
+        Resources without a table are ignored; the result is False if none of them has a table.
+        """
         readable = [self._tables[resource] for resource in resources if self._tables.is_readable(resource.id)]
         return bool(readable) and not any(lister.entries(name) for lister in readable)
 
@@ -272,7 +275,8 @@ class NamespaceController:
 class _Deletion:
     """Progress of the deletion of one namespace. Times are monotonic seconds.
 
-    The next sync is at `due`, or earlier when the tables of `resources` are empty, but not before `not_before`.
+    The next sync is at `due`, or earlier when the informer tables of `resources` contain no objects of the namespace,
+    but not before `not_before`.
     """
 
     uid: str  # of the namespace

@@ -22,7 +22,7 @@ UNAVAILABLE = 503
 
 
 class Served(NamedTuple):
-    """Namespaced resources that support delete, each in the preferred version, and the errors of discovery."""
+    """Result of discovery: the namespaced resources that support delete, in the preferred version, and errors."""
 
     resources: tuple[ServedResource, ...]
     failure: str = ""  # discovery errors, as in the condition of a namespace

@@ -1,7 +1,7 @@
-"""Access to quota evaluators, which compute the usage of objects, and to the tables of the counted objects.
+"""Access to quota evaluators, which compute the usage of objects, and to the informer tables of counted objects.
 
-The controller declares tables of Pods, Services, PersistentVolumeClaims and ResourceQuotas. Tables of other resources
-are created by discovery: with whole objects for ResourceClaims and DeviceClasses, otherwise with metadata only.
+The controller watches Pods, Services, PersistentVolumeClaims and ResourceQuotas. Other resources are watched when they
+are discovered: whole objects of ResourceClaims and DeviceClasses, and only the metadata of others.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ QUOTAS = Evaluator(RESOURCE_QUOTAS.name)
 
 
 def is_counted(served: ServedResource) -> bool:
-    """Report whether the controller needs a table of this resource.
+    """Report whether the controller needs an informer table of this resource.
 
     DeviceClasses are not limited by quotas, but the evaluation of ResourceClaims reads them.
     """
@@ -46,10 +46,10 @@ def is_metadata_enough(served: ServedResource) -> bool:
 
 
 class EvaluationContext:
-    """The quota evaluators of all served resources, and the objects that they evaluate, read from the tables."""
+    """The quota evaluators of all served resources, and access to the objects in informer tables that they evaluate."""
 
     def __init__(self, tables: Tables, now: Callable[[], float] = lambda: 0.0) -> None:
-        """Initialize without reading the tables.
+        """Initialize the context; no objects are read yet.
 
         now: returns Unix seconds. It is called only when objects are counted, to exclude pods whose grace period is
         over; callers that need only the evaluators may omit it.
@@ -68,13 +68,13 @@ class EvaluationContext:
                 yield self.evaluator(resource)
 
     def evaluator(self, resource: Resource) -> Evaluator:
-        """Return the evaluator of a discovered resource."""
+        """Return the quota evaluator of a discovered resource, which computes the usage of its objects."""
         return ResourceClaims(self) if resource.name == resource_claims.RESOURCE else Evaluator(resource.name)
 
     def lister(self, evaluator: Evaluator) -> Lister:
         """Return the lister of the resource that the evaluator counts.
 
-        Raises NotCountedError if the resource is not served or its table is not synced.
+        Raises NotCountedError if the resource is not served or its informer has not synced.
         """
         for resource in (*STATIC, *self._discovered()):
             if resource.name == evaluator.resource:
@@ -87,7 +87,7 @@ class EvaluationContext:
     def fill_cache(self, evaluator: Evaluator, namespace: str) -> bool:
         """Decode one batch of the namespace's objects into the cache. Return whether all objects are in the cache now.
 
-        Call it until it returns True: then `objects` does not block for long.
+        The caller repeats this until it returns True, and lets other actors run in between. Then `objects` is fast.
         """
         if not evaluator.has_essence:
             return True
@@ -112,7 +112,10 @@ class EvaluationContext:
         return [{}] * len(lister.entries(namespace))
 
     def converted(self, evaluator: Evaluator, objects: Sequence[Object], namespace: str) -> Sequence[Object]:
-        """Convert objects from a live list to the form that `objects` returns. Raises NotCountedError."""
+        """Convert objects that were listed from the API server to the form that `objects` returns.
+
+        Raises NotCountedError if an object is malformed.
+        """
         return self._cache.essences_of(evaluator, objects, namespace) if evaluator.has_essence else objects
 
     def forget(self, namespace: str) -> None:

@@ -7,10 +7,11 @@ admission rejects all requests, have a queue of their own, so that they do not w
 If a resource cannot be counted, the status keeps its last usage, the usage of other resources is written, and the sync
 is retried.
 
-Usage is counted from tables that are at least as new as the quota. Otherwise an object that admission has already added
-to status.used might be missing from the count, and the quota could be exceeded. The reconciler waits up to a second for
-an older table, and then lists the objects of the namespace live. Admission does not count objects that are created
-before the write that enforces a limit, so the quota is counted again immediately after that write.
+Usage is counted from informer tables that are at least as new as the quota. Otherwise an object that admission has
+already added to status.used might be missing from the count, and the quota could be exceeded. The reconciler waits up
+to a second for an older table, and then lists the objects of the namespace from the API server. Admission does not
+count objects that are created before the write that enforces a limit, so the quota is counted again immediately after
+that write.
 
 Source: kubernetes v1.36 pkg/controller/resourcequota/resource_quota_controller.go. Differences:
 - The age of the tables is checked, as described above.
@@ -57,7 +58,7 @@ BEHIND_CHECK = 0.2  # seconds between two checks of a table that is older than a
 
 
 class ResourceQuotaReconciler:
-    """Reconciler of the resourcequota controller; see the module."""
+    """Counts the objects that ResourceQuotas limit, and writes their usage to the status of the quotas."""
 
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
         self._tables, self._clock, self._log = tables, clock, log
@@ -144,7 +145,7 @@ class ResourceQuotaReconciler:
             self._context.forget(namespace)
 
     def _changed(self, quota: Object, used: Amounts) -> frozenset[str]:
-        """Return the names of the resources that must be counted from tables that are not older than the quota.
+        """Return the names of the resources that must be counted from informer tables as new as the quota.
 
         These are the resources whose usage differs from status.used, and those whose limit was enforced by the last
         write: before it, admission did not add new objects to status.used.
@@ -156,7 +157,7 @@ class ResourceQuotaReconciler:
     def _tables_behind(
         self, quota: Object, usage: Usage, changed: frozenset[str], evaluators: Sequence[Evaluator]
     ) -> list[Evaluator]:
-        """Return the evaluators that count a changed resource from a table that is older than the quota.
+        """Return the evaluators that count a changed resource from an informer table that is older than the quota.
 
         changed: names of limited resources, from _changed.
         """
@@ -171,9 +172,10 @@ class ResourceQuotaReconciler:
         ]
 
     def _count_live(self, quota: Object, evaluators: Sequence[Evaluator], behind: Sequence[Evaluator]) -> Step[Usage]:
-        """Count the usage, with live lists for the evaluators whose tables are behind.
+        """Count the usage of a quota without informer tables that are older than the quota.
 
-        Returns the usage with errors for the resources that could not be listed.
+        The objects of the evaluators in `behind` are listed from the API server. The result contains errors for the
+        resources that could not be listed.
         """
         namespace = namespace_of(quota)
         live: dict[str, Sequence[Object] | NotCountedError] = {}
@@ -192,7 +194,7 @@ class ResourceQuotaReconciler:
         return calculate_usage(quota, limits(quota), evaluators, listed)
 
     def _list_live(self, evaluator: Evaluator, namespace: str) -> Step[Sequence[Object]]:
-        """List the objects of an evaluator's resource live, in pages. Raises NotCountedError.
+        """List the objects of an evaluator's resource from the API server, in pages. Raises NotCountedError.
 
         Each page is a separate command, so that other actors can run between the decoding of two pages.
         """

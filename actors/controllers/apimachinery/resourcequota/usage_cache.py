@@ -46,7 +46,7 @@ class UsageCache:
         return cache.essences()
 
     def essences_of(self, evaluator: Evaluator, objects: Iterable[Object], namespace: str) -> Sequence[Object]:
-        """Return the usage-relevant fields of each of these objects, which come from a live list.
+        """Return the usage-relevant fields of each of these objects, which were listed from the API server.
 
         The cache is used for objects whose resourceVersion it contains. Raises NotCountedError if an object is
         malformed.
@@ -58,7 +58,7 @@ class UsageCache:
 
 
 class _ResourceCache:
-    """Cached essences of the objects of one resource in one namespace."""
+    """Cache of the usage-relevant fields (essences) of the objects of one resource in one namespace."""
 
     def __init__(self) -> None:
         self._texts: dict[Key, tuple[int, bytes]] = {}  # resourceVersion and essence, as JSON
@@ -103,7 +103,10 @@ class _ResourceCache:
 
 
 def _essence(evaluator: Evaluator, key: Key, obj: Object) -> tuple[bytes, Object]:
-    """Return the essence as JSON and as a value."""
+    """Return the usage-relevant fields of an object (its essence), as JSON and decoded.
+
+    Raises NotCountedError if the object is malformed.
+    """
     try:
         essence = evaluator.essence(obj)
         return encode_object(essence), essence

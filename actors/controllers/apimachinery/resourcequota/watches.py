@@ -90,14 +90,14 @@ INDEX = Index(PODS, _INDEX, _pod_values)
 
 
 def primary_keys(change: Change, tables: Tables) -> Iterable[Key]:
-    """Return the key of the changed quota for the primary queue, unless the priority queue handles it."""
+    """Return the key of a changed ResourceQuota for the primary queue; nothing if it belongs to the priority queue."""
     return (change.key,) if change.deleted or not _is_uncounted(change, tables) else ()
 
 
 def priority_keys(change: Change, tables: Tables) -> Iterable[Key]:
-    """Return the key of the changed quota for the priority queue if status.hard or status.used is incomplete.
+    """Return the key of a changed ResourceQuota for the priority queue; nothing if it belongs to the primary queue.
 
-    Source: upstream's addQuota.
+    Quotas whose status.hard or status.used is incomplete belong to the priority queue. Source: upstream's addQuota.
     """
     return (change.key,) if not change.deleted and _is_uncounted(change, tables) else ()
 
@@ -107,7 +107,10 @@ def _is_uncounted(change: Change, tables: Tables) -> bool:
 
 
 def keys_of_discovered(resource: Resource, change: Change, tables: Tables) -> Iterable[Key]:
-    """Return the keys of the quotas that count objects of this resource, after one of its objects was deleted."""
+    """Return the keys of the quotas to enqueue after an object of a discovered resource was deleted.
+
+    These are the quotas in the object's namespace that limit this resource.
+    """
     quotas = tables[RESOURCE_QUOTAS]
     if not resource.namespaced or not quotas.entries(change.namespace):
         return ()

@@ -7,7 +7,7 @@ Keys: AccountKey in the queue of deleted service accounts, SecretKey in the queu
 
 Source: kubernetes v1.36 pkg/controller/serviceaccount/tokens_controller.go. Differences:
 - ServiceAccounts enqueue a key only when they are deleted or replaced. Upstream's sync does nothing for other events.
-- A Secret without the uid annotation is kept if another account with its account name exists, according to a live read.
+- A Secret without the uid annotation is kept if the API server has another account with its account name.
 - Conflicts are retried at once, not at the next event: a Conflict may be the response to a repeated request whose first
   attempt succeeded. The removal of a reference is retried as well.
 - Failures are retried until they succeed, with a backoff of at most 1000 s. Upstream gives up after 10 retries, about
@@ -209,7 +209,10 @@ class Tokens:
         return None
 
     def reconcile_secret(self, key: SecretKey) -> Reconciliation:
-        """Complete a Secret, delete it with its account, or remove references to it; as upstream's syncSecret."""
+        """Sync a token Secret: add its missing data, or delete it if its service account does not exist.
+
+        If the Secret was deleted, the reference to it is removed from its service account. Source: syncSecret.
+        """
         self._secrets.require(key.key)
         secret = self._secrets.get(key.key)
         if secret is None or uid_of(secret) != key.uid:
@@ -230,7 +233,7 @@ class Tokens:
         return account if account is not None and _is_account_of(account, key) else None
 
     def _account_of(self, key: SecretKey) -> Step[Object | None]:
-        """Return the service account of a token Secret, from the table or a live read; None if it does not exist."""
+        """Return the service account of a token Secret, from the informer or the API server; None if it is missing."""
         known = self._known_account(key)
         if known is not None:
             return known
@@ -243,7 +246,7 @@ class Tokens:
     def _add_missing_data(self, key: Key, secret: Object, account: Object) -> Step[None]:
         """Set the missing data of a token Secret. Source: generateTokenIfNeeded.
 
-        Nothing is written if the table's version of the Secret is not current: its next event enqueues it again.
+        Nothing is written if the informer's version of the Secret is not current: its next event enqueues it again.
         """
         if not any(missing_data(secret, self._authority)):
             return

@@ -9,8 +9,8 @@ At most one Job is created for each slot:
 - The Job's name contains the slot, so a second creation is rejected.
 - After the Job is deleted, status.lastScheduleTime records that the slot was started. So the status is written before
   any Job is deleted.
-- If the table may be stale, the CronJob is read live before a Job is created: for slots that an earlier leader may have
-  started, after a sync that was not completed, and while the watch delivers no events.
+- If the informer table may be stale, the CronJob is read from the API server before a Job is created: for slots that an
+  earlier leader may have started, after a sync that was not completed, and while the watch delivers no events.
 
 Source: kubernetes v1.36 pkg/controller/cronjob/cronjob_controllerv2.go. Further differences:
 - Jobs are matched by the uid of their owner; upstream matches by name.
@@ -95,7 +95,7 @@ STALE_DELAY = 1.0  # seconds until the next sync if the server has another versi
 
 
 class CronJobReconciler:
-    """Reconciler of CronJobs; see the module."""
+    """Creates the Jobs of CronJobs at their scheduled times (slots), and deletes old Jobs."""
 
     def __init__(self, *, tables: Tables, clock: Clock, local: Zone, created: Callable[[float], None]) -> None:
         """Initialize the reconciler.
@@ -151,7 +151,10 @@ class CronJobReconciler:
         return before is not None and before != now and before[0] == now[0]
 
     def _adopt(self, cron_job: Object, jobs: Sequence[Object]) -> Step[Object]:
-        """Add Jobs to status.active whose creation was not recorded in the status."""
+        """Add to status.active the Jobs whose creation an earlier sync could not record in the status.
+
+        Writes the status, and returns the CronJob as stored by the server.
+        """
         status = RunStatus(cron_job)
         for job in jobs:
             slot = slot_of(job, cron_job)
@@ -177,7 +180,7 @@ class CronJobReconciler:
                     yield from _delete_job(cron_job, job, status, depends_on_tables=True)
 
     def _update_active(self, cron_job: Object, jobs: Sequence[Object], status: RunStatus) -> Step[None]:
-        """Remove finished and missing Jobs from status.active. Source: syncCronJob."""
+        """Remove finished and missing Jobs from status.active, with an event for each. Source: syncCronJob."""
         for job in jobs:
             end, listed = finished_type(job), status.contains(uid_of(job))
             if end and listed:
@@ -204,7 +207,8 @@ class CronJobReconciler:
         """Create the Job of the latest slot that is due, and requeue the CronJob for the next slot.
 
         rescheduled: whether the schedule has changed since the last sync. Then no slot in the past is started.
-        is_stale: whether the tables may not contain the writes of the last sync. Then the CronJob is read live first.
+        is_stale: whether the informer tables may lack writes of the last sync. Then the CronJob is read from the API
+            server before a Job is created.
         """
         schedule = yield from self._schedule(cron_job, spec, rescheduled=rescheduled)
         if schedule is None:
@@ -320,7 +324,8 @@ def _delete_job(
 ) -> Step[CommandError | None]:
     """Delete a Job and remove it from status.active. Return the error if the deletion failed. Source: deleteJob.
 
-    rests_on_table: whether the decision depends on the tables, so that the deletion must wait while a table is stale.
+    depends_on_tables: whether the decision was made from informer tables, so that the deletion waits while one of them
+        is stale.
     """
     command = delete(JOBS, job, propagation="Background", depends_on=None if depends_on_tables else ())
     outcome = yield from perform(command)
@@ -335,7 +340,7 @@ def _delete_job(
 
 
 def _is_running(job: Object) -> Step[bool]:
-    """Report, from a live read, whether the Job exists and is not finished. The table may be stale."""
+    """Report whether the Job exists and is not finished. It is read from the API server: the table may be stale."""
     found = yield from must(get_live(JOBS, key_of(job)), but=(NotFound,))
     if not isinstance(found, Done):
         return False
@@ -344,7 +349,7 @@ def _is_running(job: Object) -> Step[bool]:
 
 
 def _is_current(cron_job: Object) -> Step[bool]:
-    """Report, from a live read, whether uid, deletion, spec and status of the CronJob are the same as in the table."""
+    """Report whether the API server's version of the CronJob has the same uid, deletion state, spec and status."""
     found = yield from must(get_live(CRONJOBS, key_of(cron_job)), but=(NotFound,))
     if not isinstance(found, Done):
         return False

@@ -1,4 +1,4 @@
-"""Texts of the events of the disruption controller.
+"""Messages of the events that the disruption controller records.
 
 Source: kubernetes v1.36 pkg/controller/disruption/disruption.go.
 """

@@ -26,7 +26,7 @@ from kcm.runtime.tables.tables import Tables
 
 
 class BudgetFacts(NamedTuple):
-    """Values that are derived once from each version of a PodDisruptionBudget and kept in its table entry."""
+    """Values that are derived once from each version of a PodDisruptionBudget and kept in the informer table."""
 
     selector: LabelSelector | None  # None if it is invalid; then it selects no pods
     # A change of this value enqueues the budget. It is usually the resourceVersion. If the last sync failed, it is the
@@ -66,7 +66,7 @@ def selector_of(budget: Mapping[str, Any]) -> LabelSelector:
 
 
 class WorkloadFacts(NamedTuple):
-    """Values that are derived once from each version of a workload, such as a Deployment, and kept in its table entry.
+    """Values that are derived once from each version of a workload (such as a Deployment) and kept in its informer.
 
     A change of `replicas` enqueues the budgets of the workload's pods.
     """

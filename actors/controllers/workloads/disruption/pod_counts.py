@@ -65,7 +65,7 @@ def pod_requirement(spec: Mapping[str, Any], *, pods: int, scale: int) -> PodReq
 
 
 class Disrupted(NamedTuple):
-    """Evicted pods whose deletion was not observed yet, divided by the age of the eviction."""
+    """Evicted pods whose deletion was not observed yet, grouped by whether the eviction is older than the timeout."""
 
     fresh: frozenset[str]  # names of pods whose eviction is at most DELETION_TIMEOUT old
     overdue: tuple[Entry, ...]  # pods whose eviction is older, although they still exist and are not being deleted
@@ -75,14 +75,16 @@ class Disrupted(NamedTuple):
 def disrupted_pods(
     evicted: Mapping[str, float] | None, pods: Iterable[Entry], *, now: float, unseen: Iterable[str] = ()
 ) -> Disrupted:
-    """Divide evicted pods whose deletion was not observed yet by whether DELETION_TIMEOUT is over.
+    """Divide evicted pods, whose deletion was not observed yet, into fresh and overdue pods.
+
+    An eviction is overdue when it is older than DELETION_TIMEOUT.
 
     evicted: by pod name, the time in monotonic seconds at which this controller observed the eviction. The time in
         the status is not used, because the API server's clock may differ.
-    pods: table entries of the pods that the budget selects
+    pods: the pods that the budget selects, as entries of the informer table
     now: monotonic seconds
-    unseen: names in `evicted` of pods that are not in the table because it is older than the eviction. They count as
-        fresh until the timeout.
+    unseen: names in `evicted` of pods that are not in the informer table because it is older than the eviction. They
+        count as fresh until the timeout.
 
     Source: buildDisruptedPodMap.
     """

@@ -141,9 +141,9 @@ class DisruptionReconciler:
         return status, disrupted.recheck
 
     def _unseen(self, key: Key, evictions: Mapping[str, _SeenEviction]) -> list[str]:
-        """Return the names of evicted pods that are not in the table, although they may not be deleted.
+        """Return the names of evicted pods that are not in the informer table, although they may not be deleted.
 
-        The table is older than the budget that recorded the eviction, so the pods may appear in it later.
+        The table is older than the budget that recorded the eviction, so the pods may still appear in it.
         """
         namespace, version = split_key(key)[0], self._pods.version
         newer = [name for name, eviction in evictions.items() if version < eviction.version]

@@ -35,7 +35,7 @@ class Scale(NamedTuple):
 
 
 class Scales:
-    """Reads the replicas of workloads, from tables for built-in kinds, otherwise from the subresource `scale`."""
+    """Reads spec.replicas of workloads, from informers for built-in kinds, else from the subresource `scale`."""
 
     def __init__(self, *, tables: Tables, served: ServedKinds) -> None:
         self._replication_controllers, self._replica_sets = tables[REPLICATION_CONTROLLERS], tables[REPLICASETS]
@@ -85,7 +85,7 @@ class Scales:
     def _of_replica_set(self, owner: OwnerRef, namespace: str) -> Scale | None:
         """Return the replicas of a ReplicaSet's Deployment, or of the ReplicaSet itself if it has no Deployment.
 
-        None if the tables do not contain them; then the caller reads the scale live.
+        None if the informer tables do not contain them; then the caller requests the subresource `scale`.
         """
         replica_set = _entry(self._replica_sets, owner, namespace)
         if replica_set is None:
@@ -132,7 +132,10 @@ def _read(resource: Resource, body: bytes, owner: OwnerRef) -> Scale | None:
 
 
 def _entry(lister: Lister, owner: OwnerRef, namespace: str) -> Entry | None:
-    """Return the table entry of an owner; None if it is missing or its uid differs. Raises UnreadableError."""
+    """Return the informer table's entry of an owner; None if it is missing or its uid differs.
+
+    Raises UnreadableError if the owner's object cannot be decoded.
+    """
     key = make_key(namespace, owner.name)
     lister.require(key)
     entry = lister.entry(key)

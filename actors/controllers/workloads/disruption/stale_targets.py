@@ -40,7 +40,7 @@ def marked_since(pod: Object) -> float | None:
 
 
 def marked_values(pod: Object) -> Iterable[str]:
-    """Return the values of a pod in the index MARKED: TRUE if the condition is True, otherwise none."""
+    """Return the values of a pod in the index MARKED: TRUE if its condition DisruptionTarget is True, else none."""
     for condition in (pod.get("status") or {}).get("conditions") or ():
         if condition.get("type") == DISRUPTION_TARGET:
             return (TRUE,) if condition.get("status") == TRUE and not is_deleting(pod) else ()

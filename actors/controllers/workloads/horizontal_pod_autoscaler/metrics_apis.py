@@ -142,7 +142,7 @@ class MetricsApis:
 
 
 def no_match(group: str, kind: str) -> str:
-    """Return the error text of upstream's RESTMapper for a kind that is not served."""
+    """Return the error text for a kind that the API server does not serve, as from client-go's RESTMapper."""
     return f'no matches for kind "{kind}" in group "{group}"'
 
 

@@ -20,7 +20,7 @@ NEVER_CHANGED = 0.0
 
 
 class CannotComputeError(Exception):
-    """Raised if a metric gives no number of replicas. The text is upstream's."""
+    """Raised if no number of replicas can be computed from a metric. Its text is the same as upstream's."""
 
 
 class PodState(NamedTuple):
@@ -75,10 +75,11 @@ def group_pods(
     *,
     now: float,
 ) -> PodGroups:
-    """Group the pods of a target by whether their metric samples are used.
+    """Divide the pods of a target into ready, unready, missing and ignored pods, as PodGroups describes.
 
-    For CPU, the samples of pods that are starting are not used.
+    Only the samples of ready pods are used. For CPU, pods that are starting count as unready.
 
+    samples: measured values by pod name
     resource: name of the resource that was measured; "" for a custom metric
     now: Unix seconds
     """

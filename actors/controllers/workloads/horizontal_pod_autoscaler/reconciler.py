@@ -149,7 +149,10 @@ class AutoscalerReconciler:
             self._monitor.forget(key)
 
     def _autoscale(self, evaluation: Evaluation) -> Step[None]:
-        """Evaluate the metrics and scale the target. Raises AutoscalingError. Source: reconcileAutoscaler."""
+        """Compute the number of replicas from the metrics, scale the target, and write the status.
+
+        Raises AutoscalingError, after the status was written. Source: reconcileAutoscaler.
+        """
         scale = yield from self._scale_of(evaluation)
         self._settle_unknown_update(evaluation.memory, scale)
         if not evaluation.memory.recommendations:
@@ -236,9 +239,12 @@ class AutoscalerReconciler:
             raise AutoscalingError(f"{text} for {evaluation.reference}: {err}") from err
 
     def _normalized(self, evaluation: Evaluation, current: int, proposal: int) -> int:
-        """Apply stabilization, scaling policies and minReplicas/maxReplicas to a number of replicas from the metrics.
+        """Limit a number of replicas by stabilization, scaling policies, minReplicas and maxReplicas.
 
-        current: current number of replicas. Source: normalizeDesiredReplicas.
+        current: current number of replicas
+        proposal: number of replicas that was computed from the metrics
+
+        Returns the number of replicas to set. Source: normalizeDesiredReplicas.
         """
         memory, now, window = evaluation.memory, self._clock.monotonic(), self._settings.window
         behavior = evaluation.spec.behavior

@@ -76,7 +76,7 @@ class ScaledTarget(NamedTuple):
 
 
 class MetricResult(NamedTuple):
-    """Result of the evaluation of one metric."""
+    """Result of the evaluation of one metric: the number of replicas that it requires, and its entry in the status."""
 
     replicas: int  # number of replicas that the metric requires
     name: str  # description of the metric, for messages
@@ -272,7 +272,7 @@ class MetricSources:
         return pods
 
     def _selected(self, target: ScaledTarget) -> list[Entry]:
-        """Return the table entries of the target's pods. Raises CannotComputeError if there are none."""
+        """Return the target's pods as entries of the informer table. Raises CannotComputeError if there are none."""
         pods = selected_pods(self._pods, target.namespace, target.selector)
         if not pods:
             raise CannotComputeError(NO_PODS)

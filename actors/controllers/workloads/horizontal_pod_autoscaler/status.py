@@ -48,7 +48,7 @@ class StatusDraft:
         }
 
     def set_scale_time(self) -> None:
-        """Set lastScaleTime to now. Call after set_counts."""
+        """Set lastScaleTime to the time of this sync. Must be called after set_counts, which resets it."""
         assert self._counts is not None
         self._counts["lastScaleTime"] = format_time(self._now)
 
