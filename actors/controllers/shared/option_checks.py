@@ -8,7 +8,7 @@ from kcm.actors.options import Check, Options
 
 
 def at_least_one(flag: str, value_of: Callable[[Options], int]) -> Check:
-    """Return a start check that rejects values of a flag below 1.
+    """Return a check of the command line that rejects values of a flag below 1.
 
     flag: name of the flag, for the error text. value_of: returns the flag's value.
 

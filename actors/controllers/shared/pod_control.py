@@ -97,7 +97,7 @@ def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: R
 def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owners: Resource) -> Step[Creations]:
     """Create pods in batches of 1, 2, 4, … until a creation fails, and record an event on the owner for each pod.
 
-    pods: form and name of each pod
+    pods: (encoded template, name) of each pod
     owners: the resource of `owner`
 
     If the namespace is being terminated, no further batch is sent, but this is not counted as a failure and there is no

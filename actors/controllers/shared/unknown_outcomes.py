@@ -94,11 +94,11 @@ class UnknownOutcomes(Generic[PurposeT]):
         self.maybe_deleted: set[str] = set()
 
     def names_to_retry(self, namespace: str, *, taken: Callable[[Key], bool]) -> dict[str, PurposeT | None]:
-        """Return the names and purposes of the pods whose creation must be retried.
+        """Return the names and purposes of the pods whose creation must be retried, because its outcome is unknown.
 
-        Names that exist by now are removed from maybe_created before.
+        Pods that exist by now are forgotten.
 
-        taken: reports whether the lister contains a pod with this key.
+        taken: reports whether the informer table contains a pod with this key.
         """
         for name in [name for name in self.maybe_created if taken(make_key(namespace, name))]:
             del self.maybe_created[name]
@@ -107,7 +107,7 @@ class UnknownOutcomes(Generic[PurposeT]):
     def record_creations(
         self, creations: Creations, resolved: Iterable[Key], purposes: Mapping[str, PurposeT] | None = None
     ) -> None:
-        """Update maybe_created: add names whose creation has an unknown outcome, remove names whose outcome is known.
+        """Record which creations have an unknown outcome (maybe_created), and remove those with a known outcome.
 
         resolved: keys of pods whose existence is known, from fetch_existing
         purposes: by pod name, the purpose to record
@@ -120,10 +120,10 @@ class UnknownOutcomes(Generic[PurposeT]):
                 self.maybe_created.pop(split_key(key)[1], None)
 
     def maybe_deleted_first(self, pods: Iterable[PodT]) -> list[PodT]:
-        """Move the pods in maybe_deleted to the front. The order is otherwise unchanged."""
+        """Sort the pods whose deletion has an unknown outcome first. The order is otherwise unchanged."""
         return sorted(pods, key=lambda pod: pod.uid not in self.maybe_deleted)
 
     def record_deletions(self, deletions: Deletions) -> None:
-        """Update maybe_deleted: add pods whose deletion has an unknown outcome, remove pods whose outcome is known."""
+        """Record which deletions have an unknown outcome (maybe_deleted), and remove those with a known outcome."""
         self.maybe_deleted.update(deletions.maybe_deleted)
         self.maybe_deleted.difference_update(deletions.known)

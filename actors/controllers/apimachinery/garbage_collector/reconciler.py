@@ -147,10 +147,10 @@ class GarbageCollectorReconciler:
         return (yield from self._process(item, lister, entry))
 
     def _process(self, item: Item, lister: Lister, entry: Entry) -> Reconciliation:
-        """Delete an object if none of its owners is left, or remove references to absent and waiting owners.
+        """Delete an object if no owner keeps it, otherwise remove its references to owners that do not keep it.
 
-        Nothing is done while the state of an owner is unknown; then the object is checked again later.
-        Source: attemptToDeleteItem.
+        An owner keeps its dependents if it exists and is not being deleted in the foreground. If the state of an owner
+        is unknown, nothing is done, and the object is checked again later. Source: attemptToDeleteItem.
         """
         if self._lookups.is_under_way(item, entry.resource_version):
             yield Enqueue(LOOKUP_QUEUE, item)  # which enqueues the object again when all of its owners are known

@@ -44,7 +44,7 @@ def budget_facts(budget: Object) -> BudgetFacts:
 
 
 def state_of(budget: Object) -> str | bytes:
-    """Return a value that changes when the budget must be synced again; see BudgetFacts.state."""
+    """Return a value that changes when a PodDisruptionBudget must be synced again; see BudgetFacts.state."""
     status = budget.get("status") or {}
     condition = find_condition(status.get("conditions"), DISRUPTION_ALLOWED)
     if condition is None or condition.get("reason") != SYNC_FAILED:
@@ -93,7 +93,7 @@ def selecting_budgets(budgets: Lister, namespace: str, labels: Mapping[str, str]
 
 
 def budgets_of_pod(change: Change, tables: Tables) -> Iterable[Key]:
-    """Return the keys of the budgets that select a changed pod, or selected it before its labels changed."""
+    """Return the keys of the PodDisruptionBudgets that select a changed pod, or selected it before the change."""
     budgets, namespace = tables[POD_DISRUPTION_BUDGETS], change.namespace
     if not budgets.entries(namespace):
         return ()
@@ -108,7 +108,7 @@ def budgets_of_pod(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def budgets_of_workload(change: Change, tables: Tables) -> Iterable[Key]:
-    """Return the keys of the budgets to enqueue when a workload, such as a Deployment, is scaled.
+    """Return the keys of the PodDisruptionBudgets to enqueue when a workload, such as a Deployment, is scaled.
 
     These are the budgets that select the workload's pods and whose limits depend on its number of replicas.
     """
@@ -121,7 +121,7 @@ def budgets_of_workload(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def pod_with_multiple_budgets(change: Change, tables: Tables) -> Iterable[Key]:
-    """Return the key of a changed pod if more than one budget selects it; otherwise nothing."""
+    """Return the key of a changed pod if more than one PodDisruptionBudget selects it; otherwise nothing."""
     budgets, namespace = tables[POD_DISRUPTION_BUDGETS], change.namespace
     entry = None if change.deleted else tables[PODS].entry(change.key)
     if entry is None or len(budgets.entries(namespace)) < 2:

@@ -19,7 +19,7 @@ DELETION_TIMEOUT = 120.0  # seconds within which the deletion of an evicted pod 
 
 
 class CannotCountError(Exception):
-    """Raised if the pods of a budget cannot be counted. Then the budget allows no evictions."""
+    """Raised if the pods of a PodDisruptionBudget cannot be counted. Then the budget allows no evictions."""
 
     def __init__(self, message: str, *, reason: str = "") -> None:
         """Initialize the error.
@@ -31,7 +31,7 @@ class CannotCountError(Exception):
 
 
 def needs_scale(spec: Mapping[str, Any]) -> bool:
-    """Report whether the limits of a budget depend on spec.replicas of the workloads that its pods belong to.
+    """Report whether the limits of a PodDisruptionBudget depend on spec.replicas of the workloads that own its pods.
 
     They do if maxUnavailable is set, or if minAvailable is a percentage. A minAvailable that is a number is compared
     with the number of existing pods.
@@ -40,14 +40,14 @@ def needs_scale(spec: Mapping[str, Any]) -> bool:
 
 
 class PodRequirement(NamedTuple):
-    """Numbers of pods that a budget expects to exist and requires to be healthy."""
+    """Numbers of pods that a PodDisruptionBudget expects to exist and requires to be healthy."""
 
     expected: int  # status.expectedPods
     desired: int  # status.desiredHealthy: number of pods that must be healthy
 
 
 def pod_requirement(spec: Mapping[str, Any], *, pods: int, scale: int) -> PodRequirement:
-    """Compute the expected and desired numbers of pods from a budget's maxUnavailable or minAvailable.
+    """Compute the numbers of expected and desired pods of a PodDisruptionBudget from maxUnavailable or minAvailable.
 
     spec: spec of the budget
     pods: number of pods that the budget selects
@@ -148,7 +148,7 @@ def next_status(
 
 
 def fail_safe_status(budget: Object, why: str, *, now: float) -> Object | None:
-    """Return a status that allows no disruptions, because the pods of the budget cannot be counted.
+    """Return a PodDisruptionBudget's status that allows no disruptions, because its pods cannot be counted.
 
     None if it is equal to the present status.
 

@@ -111,15 +111,15 @@ class DisruptionReconciler:
         return None
 
     def recheck(self, key: Key) -> Reconciliation:
-        """Enqueue a budget for a sync, because DELETION_TIMEOUT of one of its evicted pods is over."""
+        """Enqueue a PodDisruptionBudget for a sync, because DELETION_TIMEOUT of one of its evicted pods is over."""
         yield Enqueue(QUEUE, key)
         return None
 
     def _count_pods(self, key: Key, budget: Object) -> Step[tuple[Object | None, float | None]]:
-        """Count the pods of a budget.
+        """Count the pods of a PodDisruptionBudget and compute its status.
 
-        Returns the status to write, or None if it is unchanged, and the seconds until the pods must be counted again,
-        or None. Raises CannotCountError, and Retry before discovery is complete.
+        Returns (status to write, or None if it is unchanged; seconds until the pods must be counted again, or None).
+        Raises CannotCountError, and Retry before discovery is complete.
         """
         spec = budget.get("spec") or {}
         pods = yield from self._pods_of(key, budget)
@@ -234,7 +234,7 @@ class DisruptionReconciler:
     # Queues of pods.
 
     def report_multiple_budgets(self, key: Key) -> Reconciliation:
-        """Record an event on a pod that several budgets select: the API server rejects evictions of such a pod."""
+        """Record an event on a pod that several PodDisruptionBudgets select, because it cannot be evicted."""
         pod = self._pods.entry(key)
         if pod is None:
             return None

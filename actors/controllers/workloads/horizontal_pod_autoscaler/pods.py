@@ -115,7 +115,8 @@ def pod_requests_by_name(
     """Return the request of each pod for a resource, by pod name, in thousandths. Source: calculateRequests.
 
     container: name of the container whose request is returned; "" for the sum of all containers and sidecars
-    of_whole_pods: whether pod-level requests take precedence over container requests (feature gate PodLevelResources)
+    pod_level_resources: whether requests of the pod take precedence over those of its containers (feature gate
+        PodLevelResources)
 
     Raises CannotComputeError if the request of a pod or container is missing.
     """

@@ -103,7 +103,10 @@ class AutoscalerReconciler:
         return self._served.on_message(message)
 
     def schedule(self, key: Key) -> Reconciliation:
-        """Schedule an evaluation of a new or changed autoscaler in one period, unless an earlier one is scheduled."""
+        """Schedule an evaluation of a new or changed autoscaler, one sync period from now.
+
+        An evaluation that is scheduled already remains if it is earlier.
+        """
         autoscaler = self._autoscalers.entry(key)
         if autoscaler is None:
             self._forget(key)

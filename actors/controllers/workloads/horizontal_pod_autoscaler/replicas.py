@@ -70,7 +70,9 @@ def utilization_replicas(
 ) -> Proposal:
     """Compute the number of replicas for a target utilization, as for a Resource metric with averageUtilization.
 
-    requests: by pod name, in thousandths
+    samples: usage by pod name
+    groups: which of the samples are used, from group_pods
+    requests: requests by pod name, in thousandths
     target: desired usage in percent of the requests
     current: present number of replicas
 
@@ -95,6 +97,8 @@ def average_replicas(
 ) -> Proposal:
     """Compute the number of replicas for a target average per pod, as for a Resource or Pods metric with averageValue.
 
+    samples: usage by pod name
+    groups: which of the samples are used, from group_pods
     target: desired average in thousandths
     current: present number of replicas
 
@@ -140,7 +144,7 @@ def _replicas(
     the direction of scaling, the number of replicas stays the same.
 
     ratio_of: computes usage / target from values by pod name
-    of_missing: returns the value to assume for a pod when scaling down
+    value_of_missing: returns the value to assume for a pod when scaling down
     """
     ratio = ratio_of(values)
     unready = groups.unready if ratio > 1.0 else frozenset[str]()

@@ -98,7 +98,7 @@ class MetricSources:
         """Initialize the evaluator.
 
         pods: lister of pods
-        of_whole_pods: whether pod-level resource requests take precedence (feature gate PodLevelResources)
+        pod_level_resources: whether pod-level resource requests take precedence (feature gate PodLevelResources)
         """
         self._pods, self._apis, self._clock = pods, apis, clock
         self._cpu_initialization, self._pod_level_resources = cpu_initialization, pod_level_resources
@@ -287,7 +287,7 @@ class _PrefixedError(CannotComputeError):
 
 @contextmanager
 def _error_prefix(words: str) -> Iterator[None]:
-    """Prefix the text of a CannotComputeError that the block raises with these words."""
+    """Return a context manager that prefixes the text of a CannotComputeError with these words."""
     try:
         yield
     except CannotComputeError as err:
@@ -296,7 +296,7 @@ def _error_prefix(words: str) -> Iterator[None]:
 
 @contextmanager
 def _evaluation_error_prefix(words: str) -> Iterator[None]:
-    """Convert an error that the block raises to a _PrefixedError with these words as prefix."""
+    """Return a context manager that converts errors to _PrefixedError with these words as prefix."""
     try:
         yield
     except (CannotComputeError, ValueError) as err:
