@@ -1,4 +1,4 @@
-"""Selection of the built-in kinds to serve, as by upstream's flag --runtime-config.
+"""Selection of the built-in kinds to serve, as with upstream's flag --runtime-config.
 
 Alpha and beta group versions are off by default.
 
@@ -21,12 +21,12 @@ _BOOLEANS = {"true": True, "1": True, "t": True, "false": False, "0": False, "f"
 
 
 def served_kinds(config: Iterable[str] = ()) -> tuple[ResourceDefinition, ...]:
-    """Return the built-in kinds to serve, with the optional kinds that are enabled.
+    """Return the built-in kinds to serve: those that are on by default, and those that the configuration enables.
 
     config: KEY or KEY=BOOLEAN, where KEY is api/all, api/alpha, api/beta, GROUP/VERSION or GROUP/VERSION/RESOURCE; the
     most specific key wins
 
-    Raises ValueError for an unknown key, and so for a kind that is on by default.
+    Raises ValueError for an unknown key. Keys of kinds that are on by default count as unknown.
     """
     optional = [definition for definition in (*BUILT_IN, *OFF_BY_DEFAULT) if is_off_by_default(definition)]
     known = {_ALL, _ALPHA, _BETA, *(definition.api_version for definition in optional), *map(_key, optional)}

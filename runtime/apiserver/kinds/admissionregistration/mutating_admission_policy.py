@@ -42,7 +42,7 @@ def validate(policy: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update. Match conditions are checked only if they or the paramKind change."""
+    """Validate an update of a policy. Match conditions are checked only if they or the paramKind change."""
     return [*_errors(new, check_conditions=has_other_conditions(new, old))]
 
 

@@ -83,7 +83,7 @@ def validate(definition: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update.
+    """Validate an update of a CustomResourceDefinition.
 
     Group and plural are immutable, as they are part of the keys of stored objects. Scope and kind are immutable once
     the condition Established is True.

@@ -91,11 +91,11 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _validate_spec(spec: Object, *, lowest: int, any_version: bool, core: bool) -> list[FieldError]:
-    """Validate the spec.
+    """Validate the spec of an autoscaler.
 
     lowest: minimum of minReplicas, 0 or 1
-    any_version: whether to accept any apiVersion of the target, as for an unchanged target
-    core: whether the target may be in the core group
+    any_version: whether to accept any apiVersion of the scale target, as for an unchanged target
+    core: whether the scale target may be in the core group
     """
     errors: list[FieldError] = []
     least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0

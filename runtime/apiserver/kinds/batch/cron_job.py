@@ -38,7 +38,10 @@ _LONGEST_NAME = 52
 
 
 def set_defaults(cron_job: Object) -> None:
-    """Set defaults. The Job template gets those of its pod template only; the Jobs created from it get the others."""
+    """Set the defaults of a CronJob.
+
+    The Job template gets the defaults of its pod template only; the Jobs created from it get the others.
+    """
     spec = cron_job.setdefault("spec", {})
     job = spec.setdefault("jobTemplate", {})
     job.setdefault("metadata", {})
@@ -66,7 +69,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def _validate_spec(spec: Object, before: Object) -> list[FieldError]:
-    """Validate the spec.
+    """Validate the spec of a CronJob.
 
     before: the old spec, to skip the check of an unchanged time zone; empty for a new CronJob
     """

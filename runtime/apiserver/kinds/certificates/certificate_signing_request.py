@@ -51,7 +51,7 @@ def set_requester(request: Object, user: User) -> None:
 
 
 def validate(request: Object) -> list[FieldError]:
-    """Validate the spec. Updates need no other check, as they keep the old spec."""
+    """Validate the spec of a CertificateSigningRequest. Updates keep the old spec."""
     spec = request["spec"]
     errors = list(_request_errors(spec.get("request") or ""))
     usages = spec.get("usages") or []
@@ -130,7 +130,7 @@ def _certificate_problem(pem: bytes) -> str:
 
 
 def _validate_change(new: Object, old: Object, *, signs: bool, decides: bool) -> list[FieldError]:
-    """Validate an update of the status.
+    """Validate an update of the status of a CertificateSigningRequest.
 
     signs: whether the update may set the certificate (subresource status)
     decides: whether the update may add the conditions Approved and Denied (subresource approval)

@@ -32,7 +32,7 @@ def validate(bundle: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update. An unchanged trust bundle is not parsed again."""
+    """Validate an update of a ClusterTrustBundle. An unchanged trust bundle is not parsed again."""
     now, before = new["spec"], old["spec"]
     errors = _validate_names(new)
     if now.get("trustBundle") != before.get("trustBundle"):

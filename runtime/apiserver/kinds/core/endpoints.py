@@ -57,7 +57,7 @@ def _wrong_address(address: Object, field: str) -> list[FieldError]:
 
 
 def _wrong_port(port: Object, field: str, *, named: bool) -> list[FieldError]:
-    """Validate a port. named: whether the port must have a name."""
+    """Validate a port of Endpoints. named: whether the port must have a name."""
     name, number, errors = port.get("name") or "", port.get("port") or 0, []
     if not name and named:
         errors.append(required(f"{field}.name"))

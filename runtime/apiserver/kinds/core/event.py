@@ -25,7 +25,7 @@ _LONGEST, _LONGEST_NOTE = 128, 1024  # bytes
 
 
 def set_defaults(event: Object) -> None:
-    """Set missing fields to their zero values, as upstream always encodes them."""
+    """Set missing fields of an Event to their zero values, as upstream always encodes them."""
     for field in ("reportingComponent", "reportingInstance"):
         event.setdefault(field, "")
     for field in ("eventTime", "firstTimestamp", "lastTimestamp"):

@@ -32,7 +32,7 @@ _ROLE_PREFIX, _ROLE_LABEL = "node-role.kubernetes.io/", "kubernetes.io/role"
 
 
 def set_defaults(node: Object) -> None:
-    """Set missing fields.
+    """Set missing fields of a Node.
 
     podCIDRs is set from podCIDR, which has precedence if they differ, or podCIDR from the first of podCIDRs.
     """
@@ -91,7 +91,7 @@ def _wrong_taints(node: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update. podCIDRs and providerID are immutable once set."""
+    """Validate an update of a Node. podCIDRs and providerID are immutable once set."""
     errors = [*_wrong_amounts(new.get("status") or {}), *_wrong_addresses(new), *_wrong_taints(new)]
     now, then = new["spec"], old.get("spec") or {}
     if then.get("podCIDRs") and then["podCIDRs"] != now.get("podCIDRs"):

@@ -67,7 +67,7 @@ def prepare_for_create(volume: Object) -> None:
 
 
 def prepare_for_status_update(new: Object, old: Object, now: str) -> None:
-    """Restore the spec, and set status.lastPhaseTransitionTime.
+    """Restore the spec of a PersistentVolume, and set status.lastPhaseTransitionTime.
 
     The time is `now` if the phase changed, unless the client set it.
     """
@@ -139,7 +139,7 @@ def _wrong_attributes_class(spec: Object, field: str) -> Iterator[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update.
+    """Validate an update of a PersistentVolume.
 
     The volume source is immutable, except that controllerExpandSecretRef can be added to a CSI source.
     """

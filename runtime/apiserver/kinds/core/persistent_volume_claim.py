@@ -92,7 +92,7 @@ def validate(claim: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update of the spec, which is immutable with these exceptions.
+    """Validate an update of a claim's spec, which is immutable with these exceptions.
 
     volumeName and storageClassName can be set if they are unset. In a bound claim, requests.storage can change, but not
     shrink below status.capacity, and volumeAttributesClassName can change.

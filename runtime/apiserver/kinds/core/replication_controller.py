@@ -34,7 +34,7 @@ from kcm.runtime.apiserver.rules.selectable_fields import FIELD_LABEL_NOT_SUPPOR
 
 
 def set_defaults(controller: Object) -> None:
-    """Set defaults. Selector and labels default to the labels of the template."""
+    """Set the defaults of a ReplicationController. Its selector and labels default to the labels of the template."""
     spec = controller.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     if "template" not in spec:

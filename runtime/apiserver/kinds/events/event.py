@@ -43,7 +43,7 @@ def from_storage(event: Object) -> Object:
 
 
 def validate(event: Object) -> list[FieldError]:
-    """Validate an event, which is in the stored form (core/v1), as for all hooks."""
+    """Validate an Event, which is in the stored form (core/v1), as for all hooks."""
     return core_event.legacy_errors(event, "reportingController")
 
 
@@ -69,7 +69,7 @@ def _wrong_series(event: Object) -> Iterator[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update: only the series may change.
+    """Validate an update of an Event: only the series may change.
 
     A changed reason yields two errors, as upstream reports it twice.
     """

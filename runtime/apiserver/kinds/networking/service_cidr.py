@@ -34,7 +34,7 @@ def validate(cidr: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update. CIDRs are immutable; only a CIDR of the missing IP family can be appended."""
+    """Validate an update of a ServiceCIDR. CIDRs are immutable; only one of the missing IP family can be appended."""
     now, before = items(new["spec"], "cidrs"), items(old["spec"], "cidrs")
     if len(now) < len(before):
         return [invalid("spec.cidrs", now, IMMUTABLE)]

@@ -34,7 +34,10 @@ Part = Mapping[str, Any]
 
 
 def wrong_variables(variables: Iterable[Object], field: str, volumes: Container[str]) -> Iterator[FieldError]:
-    """Validate `env`. volumes: names of the pod's volumes, which fileKeyRef may refer to."""
+    """Validate the environment variables of a container (`env`).
+
+    volumes: names of the pod's volumes, which fileKeyRef may refer to
+    """
     for i, variable in enumerate(variables):
         at = f"{field}[{i}]"
         if not variable.get("name"):
@@ -97,7 +100,7 @@ def _key(reference: Part, field: str) -> Iterator[FieldError]:
 
 
 def wrong_sources(sources: Iterable[Object], field: str) -> Iterator[FieldError]:
-    """Validate `envFrom`."""
+    """Validate the sources of environment variables of a container (`envFrom`)."""
     for i, source in enumerate(sources):
         prefix = source.get("prefix") or ""
         if prefix and not _name.fullmatch(prefix):

@@ -73,7 +73,7 @@ def wrong_aliases(aliases: Sequence[Part], field: str) -> Iterator[FieldError]:
 
 
 def wrong_hostname(spec: Part, field: str) -> Iterator[FieldError]:
-    """Validate hostnameOverride."""
+    """Validate spec.hostnameOverride of a pod."""
     name = spec["hostnameOverride"]
     for other in ("setHostnameAsFQDN", "hostNetwork"):
         if spec.get(other):

@@ -1,4 +1,4 @@
-"""Preparation of a new pod before validation: merging of label keys and of AppArmor annotations.
+"""Preparation of a new pod before validation: label keys are merged into selectors, AppArmor annotations into fields.
 
 Source: kubernetes pkg/registry/core/pod/strategy.go (mutatePodAffinity, mutateTopologySpreadConstraints,
 applyAppArmorVersionSkew; v1.36).

@@ -216,9 +216,9 @@ def _variable_warnings(variables: Iterable[Part], field: str) -> Iterator[str]:
 
 
 def _port_warnings(port: Part, field: str, known: dict[tuple[int, str], list[_Port]]) -> Iterator[str]:
-    """Yield warnings about ports that conflict with this one.
+    """Yield warnings about earlier ports of the pod that conflict with this port.
 
-    known: ports seen so far, by (containerPort, protocol); receives this port
+    known: earlier ports by (containerPort, protocol); receives this port
     """
     address, number = host = (port.get("hostIP") or "", port.get("hostPort") or 0)
     others = known.setdefault((port.get("containerPort") or 0, port.get("protocol") or ""), [])

@@ -145,7 +145,7 @@ def _wrong_nodes(spec: Part, field: str) -> Iterator[FieldError]:
 
 
 def _wrong_device(device: Part, field: str, *, per_device_nodes: bool) -> Iterator[FieldError]:
-    """Validate a device.
+    """Validate a device of a ResourceSlice.
 
     per_device_nodes: whether each device selects its own nodes (spec.perDeviceNodeSelection)
     """

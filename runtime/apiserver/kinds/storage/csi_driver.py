@@ -79,7 +79,7 @@ def validate(driver: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update. The error texts spell attachRequired as upstream does, "attachedRequired"."""
+    """Validate an update of a CSIDriver. The error texts spell attachRequired as upstream does, "attachedRequired"."""
     fields = (("attachedRequired", "attachRequired"), ("volumeLifecycleModes", "volumeLifecycleModes"))
     return [
         invalid(f"spec.{shown}", new["spec"].get(field), IMMUTABLE)

@@ -64,7 +64,10 @@ def _wrong_drivers(drivers: Sequence[Object]) -> Iterator[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update. Drivers can be added and removed; an existing driver can change only in `allocatable`."""
+    """Validate an update of a CSINode.
+
+    Drivers can be added and removed. Of an existing driver, only `allocatable` can change.
+    """
     now = {driver.get("name"): driver for driver in items(new["spec"], "drivers")}
     errors = []
     for before in items(old["spec"], "drivers"):

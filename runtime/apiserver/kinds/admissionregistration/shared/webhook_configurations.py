@@ -49,7 +49,7 @@ def validate_create(configuration: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update. Some rules are skipped if a webhook of the old object breaks them already."""
+    """Validate an update of a webhook configuration. Rules that the old object breaks are skipped."""
     return list(_wrong_hooks(new, old))
 
 

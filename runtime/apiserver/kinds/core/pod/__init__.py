@@ -82,7 +82,7 @@ def grace_period(pod: Object, requested: int | None) -> int:
 
 
 def prepare_for_create(pod: Object) -> list[str]:
-    """Set the first status and normalize a new pod; return warnings about deprecated AppArmor annotations.
+    """Set the first status of a new pod, merge its label keys, and return warnings about AppArmor annotations.
 
     The phase is Pending. A pod with scheduling gates gets the condition PodScheduled=False.
     """
@@ -139,7 +139,7 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
 
 
 def prepare_for_status_update(new: Object, old: Object) -> None:
-    """Set missing fields of the status.
+    """Set missing fields of a pod's status.
 
     podIPs is set from podIP, or podIP from the first of podIPs. qosClass and observedGeneration are taken from the old
     status if missing, as older kubelets omit them.

@@ -202,7 +202,7 @@ class _Allocator:
         raise status_errors.internal(f'failed to allocate a serviceIP for Service "{name}": range is full')
 
     def take_address(self, address: str, family: str) -> str:
-        """Allocate the requested address; return why this is impossible, or ""."""
+        """Allocate the requested address. Return the reason if that is impossible, otherwise ""."""
         network, parsed = self.ranges[family], ip_address(address)
         if parsed not in network or parsed in (network[0], network[-1] if network.version == 4 else network[0]):
             return "the provided network does not match the current range"
@@ -220,7 +220,7 @@ class _Allocator:
         return number
 
     def take_port(self, number: int) -> str:
-        """Allocate the requested node port; return why this is impossible, or ""."""
+        """Allocate the requested node port. Return the reason if that is impossible, otherwise ""."""
         if number not in NODE_PORTS:
             valid = f"{NODE_PORTS.start}-{NODE_PORTS.stop - 1}"
             return f"provided port is not in the valid range. The range of valid ports is {valid}"

@@ -217,7 +217,7 @@ def _validate_external_policy(spec: Spec) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate an update.
+    """Validate an update of a Service.
 
     The first cluster IP and the first IP family are immutable, unless the Service had none or the update removes them
     all.
