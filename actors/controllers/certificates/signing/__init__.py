@@ -1,4 +1,4 @@
-"""CertificateSigningRequest signer: issues certificates for approved requests, for the four kubernetes.io signers."""
+"""CertificateSigningRequest signer: issues the certificates of approved requests that name a kubernetes.io signer."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class NodeCidrs:
                 if service.version == cluster.version and service.overlaps(cluster):
                     cidr_set.allocations.inc(cidr_set.blocks.reserve(service))
 
-    def of(self, node: Key) -> Cidrs | None:
+    def cidrs_of(self, node: Key) -> Cidrs | None:
         return self._cidrs.get(node)
 
     def nodes(self) -> list[Key]:

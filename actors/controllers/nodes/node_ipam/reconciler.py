@@ -128,11 +128,11 @@ class NodeIpamReconciler:
         Raises ClusterCidrExhaustedError, after an event, if a cluster CIDR has no free block. Raises UnreadableError if
         the CIDRs of another node are unknown.
         """
-        known = self._node_cidrs.of(name_of(node))
+        known = self._node_cidrs.cidrs_of(name_of(node))
         if known is not None:
             return known
         for unreadable in self._nodes.unreadable():
-            if self._node_cidrs.of(unreadable.key) is None:
+            if self._node_cidrs.cidrs_of(unreadable.key) is None:
                 raise UnreadableError(NODES, unreadable)  # its CIDRs are unknown, so any block might be one of them
         try:
             try:

@@ -108,7 +108,7 @@ def liveness(
     heard: monotonic time of the last watch event or bookmark of the resource that contains the node's heartbeats
         (Leases, or nodes if it has no Lease); None if there was none.
     """
-    if not is_over(now - health.probed, periods.of(node)):
+    if not is_over(now - health.probed, periods.period_of(node)):
         return Liveness.ALIVE
     return Liveness.SILENT if heard is not None and now - heard <= periods.stale_after else Liveness.DOUBTFUL
 
@@ -148,7 +148,7 @@ class NodeHealths:
         self._had_doubtful = False
         self._leases_heard: float | None = None  # when the table of Leases last received data, as of the last pass
 
-    def of(self, node: str) -> NodeHealth | None:
+    def health_of(self, node: str) -> NodeHealth | None:
         """Return the recorded health of a node; None if it has not been observed yet."""
         return self._healths.get(node)
 
@@ -237,7 +237,7 @@ class NodeHealths:
         lease = self._leases.entry(f"{LEASE_NAMESPACE}/{name}")
         now = self._clock.monotonic()
         health = self._observe(entry, None if lease is None else lease.facts.renewed, now)
-        return is_over(now - health.probed, self._settings.grace_periods.of(entry.facts))
+        return is_over(now - health.probed, self._settings.grace_periods.period_of(entry.facts))
 
     def record_unknown(self, name: str, written: NodeFacts) -> float:
         """Record that a node's conditions were set to Unknown. Returns the seconds since its last heartbeat.

@@ -61,7 +61,7 @@ class NodeMonitor:
 
     def health(self, node: str) -> NodeHealth | None:
         """Return the recorded health of a node; None if no pass has observed the node yet."""
-        return self._healths.of(node)
+        return self._healths.health_of(node)
 
     def is_unreadable(self, node: str) -> bool:
         """Report whether the current version of the node or of its Lease cannot be decoded."""
@@ -116,16 +116,16 @@ class NodeMonitor:
 
         unclear: names of nodes whose health is unknown in this pass, which are left out.
         """
-        by_taints, queues, now = self._settings.by_taints, self._queues, self._clock.monotonic()
+        taint_based, queues, now = self._settings.taint_based, self._queues, self._clock.monotonic()
         found = []
         for entry in entries:
             facts: NodeFacts = entry.facts
             if facts.ready == "True" or facts.zone in self.spared or entry.key in unclear:
                 continue
-            health = self._healths.of(entry.key)  # None if it was created during this pass
+            health = self._healths.health_of(entry.key)  # None if it was created during this pass
             if health is None or queues.is_due(entry.key, facts.uid, now):
                 continue
-            if waits_for_eviction(facts) if by_taints else self._timed_out(entry.key, health):
+            if waits_for_eviction(facts) if taint_based else self._timed_out(entry.key, health):
                 found.append((health.probed, entry.key, WaitingNode(facts.zone, facts.uid)))
         return {name: waiting for _, name, waiting in sorted(found)}
 

@@ -100,7 +100,7 @@ class GracePeriods:
     grace: float
     startup_grace: float  # for a node that has never had a condition Ready
 
-    def of(self, node: NodeFacts) -> float:
+    def period_of(self, node: NodeFacts) -> float:
         return self.startup_grace if node.ready is None else self.grace
 
     @property
@@ -118,14 +118,14 @@ class GracePeriods:
 class LifecycleSettings:
     """Settings of node-lifecycle-controller, derived from its flags.
 
-    If by_taints is true, failed nodes are tainted NoExecute, and taint-eviction-controller deletes their pods.
+    If taint_based is true, failed nodes are tainted NoExecute, and taint-eviction-controller deletes their pods.
     Otherwise this controller deletes the pods itself, pod_eviction_timeout seconds after the node's last heartbeat.
     """
 
     grace_periods: GracePeriods = field(default_factory=lambda: GracePeriods(grace=40.0, startup_grace=60.0))
     limits: EvictionLimits = field(default_factory=EvictionLimits)
     burst: int = 1  # nodes of a zone that may be evicted at once
-    by_taints: bool = True
+    taint_based: bool = True
     pod_eviction_timeout: float = 300.0
     live_reads: bool = False  # fetch a Lease before its node is marked unhealthy while the table is stale
 
@@ -137,9 +137,9 @@ def lifecycle_settings(options: Options) -> LifecycleSettings:
     releases that had this flag.
     """
     own = options[NodeLifecycleOptions]
-    by_taints = options.feature_gates["TaintBasedEvictions"] and own.enable_taint_manager
+    taint_based = options.feature_gates["TaintBasedEvictions"] and own.enable_taint_manager
     rate = own.eviction_rate
-    if not by_taints and "deleting-pods-qps" in options.given:
+    if not taint_based and "deleting-pods-qps" in options.given:
         rate = own.deleting_pods_qps
     return LifecycleSettings(
         grace_periods=GracePeriods(grace=own.monitor_grace_period, startup_grace=own.startup_grace_period),
@@ -151,8 +151,8 @@ def lifecycle_settings(options: Options) -> LifecycleSettings:
             unhealthy_threshold=own.unhealthy_zone_threshold,
             pause_when_disrupted=own.pause_evictions_in_disrupted_zones,
         ),
-        burst=1 if by_taints else max(1, own.deleting_pods_burst),
-        by_taints=by_taints,
+        burst=1 if taint_based else max(1, own.deleting_pods_burst),
+        taint_based=taint_based,
         pod_eviction_timeout=own.pod_eviction_timeout,
         live_reads=own.live_heartbeat_reads,
     )

@@ -137,7 +137,7 @@ class NodeLifecycleReconciler:
         facts: NodeFacts = entry.facts
         if facts.ready == "Unknown":
             yield from mark_not_ready(self._pods_on(name), self._clock.now())
-        if not self._settings.by_taints:
+        if not self._settings.taint_based:
             return (yield from self._evict_directly(name, facts))
         return None
 
@@ -153,7 +153,7 @@ class NodeLifecycleReconciler:
             return
         zone = entry.facts.zone
         is_released = (
-            self._settings.by_taints
+            self._settings.taint_based
             and self._queues.is_due(name, entry.uid, self._clock.monotonic())
             and not self._monitor.is_unreadable(name)
         )
@@ -174,9 +174,9 @@ class NodeLifecycleReconciler:
             self._metrics.evictions(zone).inc()
 
     def _evict_directly(self, name: str, facts: NodeFacts) -> Step[RequeueAfter | None]:
-        """Delete the pods of a node without taints, if the node has been released for eviction.
+        """Delete the pods of a failed node if the eviction queue of its zone has released the node.
 
-        Returns RequeueAfter while pods of an evicted node are terminating.
+        Used only without taint-based evictions. Returns RequeueAfter while pods of an evicted node are terminating.
         """
         if facts.ready == "True":
             self._direct.cancel(name)
@@ -204,7 +204,7 @@ class NodeLifecycleReconciler:
             return None
         pod = self._pods.object_of(entry)
         if is_deleting(pod):
-            if not self._settings.by_taints and not deletes_gracefully(node.facts.kubelet):
+            if not self._settings.taint_based and not deletes_gracefully(node.facts.kubelet):
                 yield from self._direct.force([pod])
         elif self._monitor.health(node.key) is not None and node.facts.ready not in (None, "True"):
             yield from mark_not_ready([pod], self._clock.now())

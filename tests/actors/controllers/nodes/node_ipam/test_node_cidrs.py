@@ -73,7 +73,7 @@ def test_first_free_block_of_each_range_is_allocated(
         blocks.hold(f"old-{number}", network)
         blocks.hold(f"old-{number}", network)  # observed twice, counted once
     assert blocks.allot("new") == expected
-    assert blocks.cidrs.of("new") == tuple(map(parse_network, expected))
+    assert blocks.cidrs.cidrs_of("new") == tuple(map(parse_network, expected))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_exhausted_range_leaves_the_other_ranges_unchanged() -> None:
     for _ in range(5):
         with pytest.raises(ClusterCidrExhaustedError, match="at idx:1"):
             blocks.allot("n2")
-    assert blocks.cidrs.of("n2") is None
+    assert blocks.cidrs.cidrs_of("n2") is None
     assert blocks.metrics.gauge(USAGE, IPV6[0]).value == 1 / 2**14
 
 
