@@ -37,9 +37,9 @@ class Attributes(NamedTuple):
 
     @property
     def is_whole(self) -> bool:
-        """Report whether the objects are of the resource's own kind, and can be converted between its API versions.
+        """Report whether obj and old are of the resource's kind; False for the body of a subresource (Binding).
 
-        The body of a subresource, such as a Binding, cannot.
+        Only such objects can be converted between API versions.
         """
         return self.kind.kind == self.definition.kind and self.kind.group == self.definition.group
 

@@ -358,7 +358,7 @@ def _run_mutators(
     Policies with reinvocationPolicy IfNeeded run again after webhooks have changed the object.
 
     plugins: returns the object after another run of the built-in plugins
-    body: definition of a body that is not stored; None for an object of the requested resource
+    body: definition of the body of a subresource or review; None for an object of the requested resource
     """
     change = plugins
     if MUTATING_POLICY in cluster.settings.plugins and policies.are_configured(cluster, policies.MUTATING):

@@ -82,7 +82,8 @@ def expression_variables(
 def request_of(attributes: Attributes, wanted: ResourceDefinition, kind: GroupVersionKind) -> dict[str, Any]:
     """Return the fields of an AdmissionRequest, without empty ones and without uid, object and oldObject.
 
-    wanted, kind: resource and kind in the API version that the webhook or policy sees, for the fields resource and kind
+    wanted, kind: resource and kind in the API version that the webhook or policy sees; those of the request itself are
+      in the fields requestResource and requestKind
     """
     call, definition = attributes.call, attributes.definition
     user = call.user

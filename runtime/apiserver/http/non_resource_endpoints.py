@@ -32,7 +32,7 @@ _HEALTH = ("healthz", "livez", "readyz")
 
 
 class EndpointResponse(NamedTuple):
-    """Response of an endpoint, with header lines."""
+    """Response of a non-resource endpoint: status and body, header lines, and how to encode the body."""
 
     response: Response
     lines: bytes = b""  # additional header lines

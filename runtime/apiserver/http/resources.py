@@ -1,4 +1,4 @@
-"""Execution of resource requests: bodies, watches, and responses that are sent when changes are durable."""
+"""Handler of requests for resources: parses bodies, starts watches, and responds when changes are durable."""
 
 from __future__ import annotations
 

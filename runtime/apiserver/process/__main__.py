@@ -1,4 +1,4 @@
-"""`python -m kcm.runtime.apiserver.process`."""
+"""Entry point of the embedded API server's process: `python -m kcm.runtime.apiserver.process`."""
 
 import gc
 import sys

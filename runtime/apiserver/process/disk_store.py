@@ -63,9 +63,9 @@ def open_store(
     """Open the database of the directory. Raises StoreUnusableError.
 
     full_disk: handles commits that are refused because the disk is full or an object is too large
-    ending: set to an exception if a commit fails for another reason, which ends the process: later commits would not be
-      durable either
-    lost: set if the database file was deleted or replaced
+    ending: set to an exception if a commit fails for another reason. The process then ends, because later commits would
+      not be durable either.
+    lost: set to the error if the database file was deleted or replaced
     """
     loop, path = asyncio.get_running_loop(), settings.directory / STORE
 

@@ -8,4 +8,4 @@ class CannotServeError(Exception):
 
 
 class StoreFailedError(Exception):
-    """The server must stop, because changes can no longer be made durable."""
+    """Changes can no longer be made durable, so the server must stop."""

@@ -1,4 +1,4 @@
-"""Opening of a store: creates the server context, and registers the reactions to its changes."""
+"""Creation of a server's components for a store: context, watch cache, authorizer, and reactions to changes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def open_store(
     identifiers: Identifiers,
     authorize: Authorize,
 ) -> OpenedStore:
-    """Open a store, and create the initial namespaces. For the parameters see ApiServer."""
+    """Create the components of a server for a store, and the initial namespaces. For the parameters see ApiServer."""
     cache = WatchCache(store.revision())
     state = State(store, cache.publish)
     authorizer = Authorizer(state, node_rules=node_rules()) if settings.role_based else None

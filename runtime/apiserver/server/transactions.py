@@ -1,4 +1,4 @@
-"""Transactions: the changes of a request or job, and the changes derived from them, are committed atomically."""
+"""Transactions: atomic commits of the changes of a request or periodic job, and of the changes derived from them."""
 
 from __future__ import annotations
 

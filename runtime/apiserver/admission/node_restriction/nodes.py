@@ -34,7 +34,10 @@ _SET_BY_KUBELETS = frozenset(
 
 
 def admit(request: KubeletRequest) -> None:
-    """Check a kubelet's write of a Node. Raises StatusError (403)."""
+    """Check that a kubelet writes only its own Node, and only fields and labels that it may set.
+
+    Raises StatusError (403).
+    """
     node, new, old = quoted(request.node), request.new, request.old
     if request.name != request.node:
         raise request.refusal(f"node {node} is not allowed to modify node {quoted(request.name)}")

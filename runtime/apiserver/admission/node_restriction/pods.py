@@ -64,7 +64,10 @@ _PROJECTED = {
 
 
 def admit(request: KubeletRequest) -> None:
-    """Check a kubelet's write of a pod, of its status, or an eviction. Raises StatusError (403, 404)."""
+    """Check that a kubelet creates only mirror pods, and updates, evicts and deletes only pods of its node.
+
+    Raises StatusError (403, 404).
+    """
     match request.subresource:
         case "":
             _admit_pod(request)
@@ -82,7 +85,7 @@ def admit(request: KubeletRequest) -> None:
 def admit_certificate_request(request: KubeletRequest) -> None:
     """Check a PodCertificateRequest. Raises StatusError (403, 500).
 
-    The error is 500 if upstream's caches could be stale, so that the kubelet retries.
+    Errors that stale caches of a kube-apiserver could cause have the code 500, so that the kubelet retries.
     """
     if request.operation != CREATE or request.new is None:
         raise request.refusal(f"unexpected operation {request.operation}")

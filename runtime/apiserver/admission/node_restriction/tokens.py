@@ -30,7 +30,10 @@ _DRIVERS = {
 
 
 def admit(request: KubeletRequest) -> None:
-    """Check a kubelet's TokenRequest. Raises StatusError (403, 404)."""
+    """Check that a TokenRequest of a kubelet is bound to one of its pods, and that a volume of it needs the audience.
+
+    Raises StatusError (403, 404).
+    """
     if request.operation != CREATE or request.subresource != "token" or request.new is None:
         return
     spec = request.new.get("spec") or {}

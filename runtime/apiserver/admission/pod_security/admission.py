@@ -105,7 +105,7 @@ def _defaults_of(defaults: tuple[tuple[str, str], ...]) -> NamespacePolicy:
 
 
 def _defaults(settings: PodSecuritySettings) -> NamespacePolicy:
-    """Return the policy of namespaces without labels. A mode without a configured default is privileged."""
+    """Return the Pod Security policy of namespaces without labels. A mode without a default is privileged."""
     return NO_POLICY if not settings.defaults else _defaults_of(tuple(settings.defaults.items()))
 
 

@@ -1,4 +1,4 @@
-"""Checks of the baseline level, by upstream's identifiers.
+"""Checks of the baseline level of the Pod Security Standards, by upstream's identifiers.
 
 Source: pod-security-admission policy/check_*.go (v1.36).
 """
@@ -206,7 +206,7 @@ def _seccomp_profile(pod: Pod) -> Finding | None:
 
 
 def has_wrong_profile(context: Part, wrong: set[str]) -> bool:
-    """Report whether the seccomp profile is forbidden, and add its type to wrong."""
+    """Report whether a security context has a forbidden seccomp profile, and add the profile's type to `wrong`."""
     profile = context.get("seccompProfile")
     if profile is None or profile.get("type") in PROFILES:
         return False

@@ -27,7 +27,7 @@ class LevelVersion(NamedTuple):
 
 
 class NamespacePolicy(NamedTuple):
-    """Levels that apply to the pods of a namespace, by mode."""
+    """Pod Security policy of a namespace: the level for each mode (enforce, audit, warn)."""
 
     enforce: LevelVersion = LevelVersion()
     audit: LevelVersion = LevelVersion()

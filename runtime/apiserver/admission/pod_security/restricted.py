@@ -1,4 +1,4 @@
-"""Checks of the restricted level, by upstream's identifiers.
+"""Checks of the restricted level of the Pod Security Standards, by upstream's identifiers.
 
 Source: pod-security-admission policy/check_*.go (v1.36).
 """

@@ -147,7 +147,7 @@ def _add_annotations(policy: AdmissionPolicy, run: RequestEvaluation, annotation
 def _evaluate_validation(
     policy: AdmissionPolicy, validation: Validation, position: int, run: RequestEvaluation
 ) -> list[_Denial]:
-    """Evaluate a validation: return its failure, or an empty list.
+    """Evaluate a validation. Return a list with its failure; an empty list if the expression is true.
 
     position: index of the validation in the policy
 

@@ -75,7 +75,7 @@ class _Mutation:
         self.has_changed = False
 
     def begin_second_round(self, *, changed: bool) -> None:
-        """Begin the second round.
+        """Restrict the next round to webhooks with reinvocationPolicy IfNeeded whose object has changed since.
 
         changed: whether the built-in plugins have changed the object after the first round
         """
@@ -179,7 +179,7 @@ def run_validating_webhooks(cluster: Cluster, attributes: Attributes) -> None:
 
 
 class _PreparedRequest:
-    """Prepared request to a webhook, and the uid of its AdmissionReview."""
+    """HTTP request to send to a webhook, and the uid of the AdmissionReview in it."""
 
     def __init__(self, post: Post, uid: str) -> None:
         self.post, self.uid = post, uid

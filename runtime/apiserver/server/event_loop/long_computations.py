@@ -84,7 +84,7 @@ class LongComputations:
 
         round_robin: runs generators on the event loop, one time slice at a time
         now: returns the time of a monotonic clock, in seconds
-        conversion_context: WebhookCalls.conversion_context, the context for conversions of objects within a computation
+        conversion_context: WebhookCalls.conversion_context, in which a computation can convert objects
         """
         self._round_robin, self._now, self._conversion_context = round_robin, now, conversion_context
         self._running = 0

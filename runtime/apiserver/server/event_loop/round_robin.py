@@ -21,7 +21,10 @@ class RoundRobin:
         self._generators: deque[Iterator[None]] = deque()
 
     def run(self, steps: Iterator[None]) -> None:
-        """Run the first time slice of a generator now, and the others in later iterations. It must not raise."""
+        """Run the first time slice of a generator now, and the others in later iterations of the event loop.
+
+        The generator must not raise.
+        """
         if self._run_time_slice(steps):
             self._generators.append(steps)
             if len(self._generators) == 1:

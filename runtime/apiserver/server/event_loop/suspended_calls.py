@@ -26,7 +26,7 @@ class SuspendedCalls:
     def __init__(self, conversion_context: Callable[[Outside], AbstractContextManager[None]]) -> None:
         """Create an executor.
 
-        conversion_context: WebhookCalls.conversion_context, the context for conversions of objects within a computation
+        conversion_context: WebhookCalls.conversion_context, in which a computation can convert objects
         """
         self._conversion_context = conversion_context
         self._long_computations: LongComputations | None = None  # created for the first computation
@@ -44,7 +44,7 @@ class SuspendedCalls:
         self._run(self._finish(suspended, then, failed))
 
     def answer(self, questions: Sequence[Question], then: Callable[[list[Answer]], None]) -> None:
-        """Execute webhook calls, delays and computations concurrently.
+        """Execute webhook calls, delays and computations (the questions) concurrently.
 
         then: called with all results, in the order of the questions
         """
