@@ -101,7 +101,7 @@ class SimulatedNetwork:
     @server.setter
     def server(self, server: ApiServer) -> None:
         self._server, self._field_warnings = server, FieldWarnings(server.route, every_patch=False)
-        server.webhook_calls.call_asynchronously(partial(self._answer_later, server))
+        server.webhook_calls.set_async_caller(partial(self._answer_later, server))
 
     def _answer_later(
         self, server: ApiServer, questions: Sequence[Question], then: Callable[[list[Answer]], None]

@@ -76,7 +76,7 @@ class ResourceRequests:
         self._pending: dict[ApiRequest, float] = {}
         self._failure: StatusError | None = None
         api.suspend_long_computations()
-        api.webhook_calls.call_asynchronously(self._suspended_calls.answer)
+        api.webhook_calls.set_async_caller(self._suspended_calls.answer)
         api.set_component_source(self._components)
 
     async def close(self) -> None:

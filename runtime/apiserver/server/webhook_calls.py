@@ -17,14 +17,14 @@ from kcm.runtime.client.api import Response
 class WebhookCalls:
     """Caller of webhooks for synchronous requests and for watches.
 
-    All calls are synchronous, until `call_asynchronously` sets a function for the calls of watches.
+    All calls are synchronous, until `set_async_caller` sets a function for the calls of watches.
     """
 
     def __init__(self, outside_access: OutsideAccess, call_webhook: CallWebhook) -> None:
         self._outside_access, self._call_webhook = outside_access, call_webhook
         self._ask_asynchronously: AskLater = self._ask_all_now
 
-    def call_asynchronously(self, ask: AskLater) -> None:
+    def set_async_caller(self, ask: AskLater) -> None:
         """Set an asynchronous function for the webhook calls that convert objects for watches."""
         self._ask_asynchronously = ask
 

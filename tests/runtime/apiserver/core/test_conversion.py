@@ -72,7 +72,7 @@ class Rig:
         self.hook = Converter()
         self.api = make_api(call_webhook=self.hook.ask)
         self.later = PendingQuestions(self.hook)
-        self.api.server.webhook_calls.call_asynchronously(self.later.ask)
+        self.api.server.webhook_calls.set_async_caller(self.later.ask)
         selectable = [{"jsonPath": ".spec.hostPort"}]
         assert self.api.create("customresourcedefinitions", definition(selectableFields=selectable)).status == 201
 
