@@ -86,7 +86,7 @@ class BootstrapSigner:
             try:
                 token = signing_token(secret, now=now)
             except UnusableSecretError as err:
-                self._log.debug("token does not sign", secret=name_of(secret), why=str(err))
+                self._log.debug("token cannot be used for signing", secret=name_of(secret), why=str(err))
                 continue
             signatures[f"{SIGNATURE}{token.id}"] = detached_signature(content, key_id=token.id, key=token.secret)
             expiry = expiry_of(secret)

@@ -80,7 +80,7 @@ def signing_token(secret: Mapping[str, Any], *, now: float) -> BootstrapToken:
     if not token_id:
         raise UnusableSecretError(f"it has no {TOKEN_ID}")
     if token_id != name_id.encode():
-        raise UnusableSecretError(f"its {TOKEN_ID} is not that of its name")
+        raise UnusableSecretError(f"its {TOKEN_ID} differs from the id in its name")
     key = data_of(secret, TOKEN_SECRET)
     if not key:
         raise UnusableSecretError(f"it has no {TOKEN_SECRET}")

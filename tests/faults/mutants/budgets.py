@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from kcm.actors.controllers.shared.status import write_status
 from kcm.actors.controllers.workloads import daemonset, disruption
-from kcm.actors.controllers.workloads.disruption.pod_counts import Disrupted
+from kcm.actors.controllers.workloads.disruption.pod_counts import RecentEvictions
 from kcm.actors.controllers.workloads.disruption.reconciler import DisruptionReconciler
 from kcm.actors.reconciliation import Step
 from kcm.actors.simulation.campaign.setting import Setting
@@ -40,10 +40,10 @@ def counts_are_written_over_an_eviction() -> Iterator[None]:
 def evicted_pods_are_not_remembered() -> Iterator[None]:
     """A pod counts as healthy until the watch shows that it is being deleted."""
 
-    def none(*_: Any, **__: Any) -> Disrupted:
-        return Disrupted(frozenset(), (), None)
+    def none(*_: Any, **__: Any) -> RecentEvictions:
+        return RecentEvictions(frozenset(), (), None)
 
-    with patch("kcm.actors.controllers.workloads.disruption.reconciler.disrupted_pods", none):
+    with patch("kcm.actors.controllers.workloads.disruption.reconciler.recent_evictions", none):
         yield
 
 

@@ -36,7 +36,7 @@ class Lookup:
     def is_complete(self) -> bool:
         return self.position == len(self._absent)
 
-    def fits(self, digest: bytes) -> bool:
+    def has_references(self, digest: bytes) -> bool:
         return digest == self._digest
 
     def record_absent(self, number: int) -> None:
@@ -52,11 +52,11 @@ class Lookup:
         return owner
 
     def next_unread(
-        self, references: Sequence[Reference], look: Callable[[Reference], Owner]
+        self, references: Sequence[Reference], owner_of: Callable[[Reference], Owner]
     ) -> list[tuple[int, Item]]:
         """Return the next owners to read from the server, at most BATCH, and advance the position past them.
 
-        references: the object's owner references. look: returns the known state of the owner of a reference.
+        references: the object's owner references. owner_of: returns the owner of a reference with its known state.
 
         Returns (position in the references, item of the owner) pairs; an empty list if all owners are known.
         """
@@ -66,7 +66,7 @@ class Lookup:
             self.position += 1
             if self._absent[number]:
                 continue
-            owner = look(references[number])
+            owner = owner_of(references[number])
             if owner.state is OwnerState.ABSENT:
                 self._absent[number] = 1
             elif owner.state is OwnerState.UNSEEN and owner.item is not None:
@@ -94,7 +94,7 @@ class Lookups:
         lookup = self._lookups.get(item)
         return lookup is not None and lookup.version == version and not lookup.is_complete
 
-    def known(self, item: Item, version: int, references: Sequence[Reference]) -> Lookup | None:
+    def find(self, item: Item, version: int, references: Sequence[Reference]) -> Lookup | None:
         """Return the lookup of this object's owners; None if it has not begun, or if the owner references differ.
 
         If only the resourceVersion differs, the lookup remains valid and takes over the new version.
@@ -103,7 +103,7 @@ class Lookups:
         if lookup is None:
             return None
         if lookup.version != version:
-            if not lookup.fits(_digest(references)):
+            if not lookup.has_references(_digest(references)):
                 del self._lookups[item]
                 return None
             lookup.version = version
@@ -111,7 +111,7 @@ class Lookups:
 
     def begin(self, item: Item, version: int, references: Sequence[Reference]) -> Lookup:
         """Return the existing lookup of this object's owners, or begin a new one. A complete lookup starts over."""
-        lookup = self.known(item, version, references)
+        lookup = self.find(item, version, references)
         if lookup is None:
             lookup = self._lookups[item] = Lookup(version, _digest(references), len(references))
         elif lookup.is_complete:

@@ -46,11 +46,11 @@ class MetadataPatcher:
             make(lister.resource, obj, strategic=lister.resource.id not in self._merged) for lister, obj in objects
         ]
         outcomes = yield from together(commands)
-        refused = [target for target, outcome in zip(objects, outcomes, strict=True) if _is_unsupported(outcome)]
+        rejected = [target for target, outcome in zip(objects, outcomes, strict=True) if _is_unsupported(outcome)]
         _raise_failure(commands, outcomes)
-        if refused:
-            self._merged.update(lister.resource.id for lister, _ in refused)
-            again = [make(lister.resource, obj, strategic=False) for lister, obj in refused]
+        if rejected:
+            self._merged.update(lister.resource.id for lister, _ in rejected)
+            again = [make(lister.resource, obj, strategic=False) for lister, obj in rejected]
             _raise_failure(again, (yield from together(again)))
 
 

@@ -85,7 +85,7 @@ class OwnerLookups:
         if not isinstance(outcome, NotFound):
             raise CommandError(command, outcome)
         if not deletion_was_seen and not _names_object(outcome, split_key(item.key)[1]):
-            raise Retry(f"{resource} is not served as before: {outcome.message}", after=KIND_CHECK)
+            raise Retry(f"{resource} is not served any more: {outcome.message}", after=KIND_CHECK)
         return None
 
     def _handle_absent(self, item: Item, dependents: Sequence[tuple[Lister, Entry]]) -> Step[None]:

@@ -68,7 +68,7 @@ def without_owners(resource: Resource, obj: Object, uids: Collection[str], *, st
     return _merge(resource, obj, [reference for reference in references_of(obj) if reference.get("uid") not in uids])
 
 
-def unblocking(resource: Resource, obj: Object, *, strategic: bool) -> Patch:
+def without_blocking(resource: Resource, obj: Object, *, strategic: bool) -> Patch:
     """Return a patch that sets blockOwnerDeletion to false in the object's owner references.
 
     strategic: as in without_owners. Source: unblockOwnerReferencesStrategicMergePatch.

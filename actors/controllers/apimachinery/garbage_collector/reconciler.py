@@ -61,7 +61,7 @@ from kcm.actors.controllers.apimachinery.garbage_collector.ownership import (
     OwnerReferences,
     OwnerState,
     Reference,
-    unblocking,
+    without_blocking,
     without_owners,
 )
 from kcm.actors.reconciliation import (
@@ -144,9 +144,9 @@ class GarbageCollectorReconciler:
             elif FOREGROUND in entry.finalizers:
                 return (yield from self._finish_foreground_deletion(lister, entry))
             return None
-        return (yield from self._process(item, lister, entry))
+        return (yield from self._delete_or_release(item, lister, entry))
 
-    def _process(self, item: Item, lister: Lister, entry: Entry) -> Reconciliation:
+    def _delete_or_release(self, item: Item, lister: Lister, entry: Entry) -> Reconciliation:
         """Delete an object if no owner keeps it, otherwise remove its references to owners that do not keep it.
 
         An owner keeps its dependents if it exists and is not being deleted in the foreground. If the state of an owner
@@ -189,21 +189,21 @@ class GarbageCollectorReconciler:
             if any(waits_for_dependents(*dependent) for dependent in dependents):
                 # As upstream: unblock the owner, which may be part of a circle of waiting objects. If it is not, the
                 # owner does not wait for this object.
-                yield from self._patcher.patch_all([(lister, obj)], unblocking)
+                yield from self._patcher.patch_all([(lister, obj)], without_blocking)
                 now = self._owners.find(item)
                 if now is None:
                     return None
                 entry, obj = now[1], lister.object_of(now[1])
             propagation = "Foreground"
         else:
-            propagation = _own_propagation(obj)
+            propagation = _requested_propagation(obj)
         self._log.info("object deleted", key=str(item), propagation=propagation)
         yield from self._delete(lister, entry, obj, propagation=propagation, depends_on=depends_on)
         self._lookups.forget(item)
         return None
 
     def _ownership(self, item: Item, entry: Entry, references: Sequence[Reference]) -> OwnerReferences:
-        lookup = self._lookups.known(item, entry.resource_version, references)
+        lookup = self._lookups.find(item, entry.resource_version, references)
         found = [self._owners.of(entry.key, reference) for reference in references]
         if lookup is not None:
             found = [lookup.resolved(number, owner) for number, owner in enumerate(found)]
@@ -356,7 +356,7 @@ def _removal_of(owners: Sequence[str]) -> PatchBuilder:
     return make
 
 
-def _own_propagation(obj: Object) -> str:
+def _requested_propagation(obj: Object) -> str:
     """Return the propagation policy that the object's finalizers request; "Background" if they request none."""
     finalizers = FINALIZERS.intersection(finalizers_of(obj))
     return "Orphan" if ORPHAN in finalizers else "Foreground" if FOREGROUND in finalizers else "Background"

@@ -82,7 +82,7 @@ class EvaluationContext:
                     return self._tables[resource]
                 except TableMissingError as err:
                     raise NotCountedError(f"{resource} not yet synced") from err
-        raise NotCountedError(f"{evaluator.resource} are not served")
+        raise NotCountedError(f"{evaluator.resource} is not served")
 
     def fill_cache(self, evaluator: Evaluator, namespace: str) -> bool:
         """Decode one batch of the namespace's objects into the cache. Return whether all objects are in the cache now.

@@ -64,7 +64,7 @@ def pod_requirement(spec: Mapping[str, Any], *, pods: int, scale: int) -> PodReq
     return PodRequirement(scale if needs_scale(spec) else pods, scaled_value(min_available, scale, round_up=True))
 
 
-class Disrupted(NamedTuple):
+class RecentEvictions(NamedTuple):
     """Evicted pods whose deletion was not observed yet, grouped by whether the eviction is older than the timeout."""
 
     fresh: frozenset[str]  # names of pods whose eviction is at most DELETION_TIMEOUT old
@@ -72,9 +72,9 @@ class Disrupted(NamedTuple):
     recheck: float | None  # seconds until the first fresh pod becomes overdue; None without fresh pods
 
 
-def disrupted_pods(
-    evicted: Mapping[str, float] | None, pods: Iterable[Entry], *, now: float, unseen: Iterable[str] = ()
-) -> Disrupted:
+def recent_evictions(
+    evicted: Mapping[str, float] | None, pods: Iterable[Entry], *, now: float, not_in_table: Iterable[str] = ()
+) -> RecentEvictions:
     """Divide evicted pods, whose deletion was not observed yet, into fresh and overdue pods.
 
     An eviction is overdue when it is older than DELETION_TIMEOUT.
@@ -83,14 +83,14 @@ def disrupted_pods(
         the status is not used, because the API server's clock may differ.
     pods: the pods that the budget selects, as entries of the informer table
     now: monotonic seconds
-    unseen: names in `evicted` of pods that are not in the informer table because it is older than the eviction. They
-        count as fresh until the timeout.
+    not_in_table: names in `evicted` of pods that are not in the informer table because it is older than the eviction.
+        They count as fresh until the timeout.
 
     Source: buildDisruptedPodMap.
     """
     if not evicted:
-        return Disrupted(frozenset(), (), None)
-    waiting = {name: left for name in unseen if (left := evicted[name] + DELETION_TIMEOUT - now) > 0}
+        return RecentEvictions(frozenset(), (), None)
+    waiting = {name: left for name in not_in_table if (left := evicted[name] + DELETION_TIMEOUT - now) > 0}
     fresh: set[str] = {*waiting}
     overdue = []
     recheck = min(waiting.values(), default=None)
@@ -104,10 +104,10 @@ def disrupted_pods(
         else:
             fresh.add(name)
             recheck = left if recheck is None else min(recheck, left)
-    return Disrupted(frozenset(fresh), tuple(overdue), recheck)
+    return RecentEvictions(frozenset(fresh), tuple(overdue), recheck)
 
 
-def is_healthy(pod: Entry, disrupted: Disrupted) -> bool:
+def is_healthy(pod: Entry, disrupted: RecentEvictions) -> bool:
     """Report whether a pod is ready, not being deleted, and not evicted recently. Source: countHealthyPods."""
     return pod.facts.ready and not pod.facts.deleting and split_key(pod.key)[1] not in disrupted.fresh
 

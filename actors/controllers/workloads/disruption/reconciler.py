@@ -32,12 +32,12 @@ from kcm.actors.controllers.workloads.disruption.matching import selecting_budge
 from kcm.actors.controllers.workloads.disruption.pod_counts import (
     CannotCountError,
     PodRequirement,
-    disrupted_pods,
     fail_safe_status,
     is_healthy,
     needs_scale,
     next_status,
     pod_requirement,
+    recent_evictions,
 )
 from kcm.actors.controllers.workloads.disruption.scales import Scales
 from kcm.actors.controllers.workloads.disruption.stale_targets import TIMEOUT, marked_since, status_without_target
@@ -59,14 +59,14 @@ QUEUE, RECHECK_QUEUE, STALE_QUEUE = "disruption", "disruption_recheck", "stale_p
 EQUAL_FAILURES = 60.0  # seconds between two equal events about a budget if only its pods have changed
 
 
-class _SeenEviction(NamedTuple):
+class _ObservedEviction(NamedTuple):
     """Time and budget version at which this controller first observed an eviction in status.disruptedPods."""
 
     since: float  # monotonic seconds
     version: int  # resourceVersion of the budget that recorded it
 
 
-class _Reported(NamedTuple):
+class _ReportedFailure(NamedTuple):
     """Last event about a budget whose pods could not be counted, with the objects that it was computed from."""
 
     failure: tuple[str, str]  # text of the failure, and the budget's resourceVersion
@@ -80,10 +80,10 @@ class DisruptionReconciler:
         self._clock, self._log = clock, log
         self._served = ServedKinds()
         self._evictions: dict[
-            Key, dict[tuple[str, Any], _SeenEviction]
+            Key, dict[tuple[str, Any], _ObservedEviction]
         ] = {}  # by budget, then by pod and time of the eviction
         self._scales = Scales(tables=tables, served=self._served)
-        self._reported: dict[Key, _Reported] = {}  # by budget
+        self._reported: dict[Key, _ReportedFailure] = {}  # by budget
 
     def on_message(self, message: Any) -> Iterable[Enqueue]:
         return self._served.on_message(message)
@@ -128,10 +128,10 @@ class DisruptionReconciler:
         except CannotCountError as err:
             raise CannotCountError(str(err), reason=events.CALCULATION_FAILED) from err
         recorded = (budget.get("status") or {}).get("disruptedPods") or {}
-        evictions = self._seen_evictions(key, budget, recorded)
+        evictions = self._observed_evictions(key, budget, recorded)
         since = {name: eviction.since for name, eviction in evictions.items()}
-        unseen = self._unseen(key, evictions)
-        disrupted = disrupted_pods(since, pods, now=self._clock.monotonic(), unseen=unseen)
+        not_in_table = self._not_in_table(key, evictions)
+        disrupted = recent_evictions(since, pods, now=self._clock.monotonic(), not_in_table=not_in_table)
         for pod in disrupted.overdue:
             self._log.info("pod was expected to be deleted but it wasn't, updating PDB", v=1, key=key, pod=pod.key)
             yield record(PODS, self._pods.object_of(pod), "Warning", "NotDeleted", events.not_deleted(key))
@@ -140,7 +140,7 @@ class DisruptionReconciler:
         status = next_status(budget, requirement, current=current, disrupted=fresh, now=self._clock.now())
         return status, disrupted.recheck
 
-    def _unseen(self, key: Key, evictions: Mapping[str, _SeenEviction]) -> list[str]:
+    def _not_in_table(self, key: Key, evictions: Mapping[str, _ObservedEviction]) -> list[str]:
         """Return the names of evicted pods that are not in the informer table, although they may not be deleted.
 
         The table is older than the budget that recorded the eviction, so the pods may still appear in it.
@@ -149,7 +149,9 @@ class DisruptionReconciler:
         newer = [name for name, eviction in evictions.items() if version < eviction.version]
         return [name for name in newer if self._pods.entry(make_key(namespace, name)) is None]
 
-    def _seen_evictions(self, key: Key, budget: Object, recorded: Mapping[str, Any]) -> dict[str, _SeenEviction]:
+    def _observed_evictions(
+        self, key: Key, budget: Object, recorded: Mapping[str, Any]
+    ) -> dict[str, _ObservedEviction]:
         """Return, by pod name, when this controller first observed the evictions in status.disruptedPods.
 
         recorded: status.disruptedPods of the budget.
@@ -162,7 +164,7 @@ class DisruptionReconciler:
         except ValueError as err:
             raise CannotCountError(f"status.disruptedPods: {err}") from err
         before = self._evictions.get(key, {})
-        now = _SeenEviction(self._clock.monotonic(), parse_version(resource_version_of(budget)) or 0)
+        now = _ObservedEviction(self._clock.monotonic(), parse_version(resource_version_of(budget)) or 0)
         self._evictions[key] = {eviction: before.get(eviction, now) for eviction in recorded.items()}
         return {name: seen for (name, _), seen in self._evictions[key].items()}
 
@@ -212,7 +214,7 @@ class DisruptionReconciler:
         except ValueError:
             pods = []
         versions = frozenset((pod.uid, pod.resource_version) for pod in pods)
-        found = _Reported((str(err), resource_version_of(budget)), versions, self._clock.monotonic())
+        found = _ReportedFailure((str(err), resource_version_of(budget)), versions, self._clock.monotonic())
         last = self._reported.get(key)
         if last is not None and last.failure == found.failure:
             if last.pods == found.pods or found.at < last.at + EQUAL_FAILURES:

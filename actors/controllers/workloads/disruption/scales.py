@@ -127,7 +127,7 @@ def _read(resource: Resource, body: bytes, owner: OwnerRef) -> Scale | None:
         return None
     replicas = (scale.get("spec") or {}).get("replicas") or 0
     if not isinstance(replicas, int):
-        raise CannotCountError(f"the scale of {resource.name} {owner.name} is no number: {replicas!r}")
+        raise CannotCountError(f"the scale of {resource.name} {owner.name} is not a number: {replicas!r}")
     return Scale(owner.uid, replicas)
 
 
@@ -148,5 +148,5 @@ def _scale(lister: Lister, owner: OwnerRef, namespace: str) -> Scale | None:
         return None
     replicas = (lister.object_of(entry).get("spec") or {}).get("replicas", 1)
     if not isinstance(replicas, int):
-        raise CannotCountError(f"spec.replicas of {lister.resource.name} {entry.key} is no number: {replicas!r}")
+        raise CannotCountError(f"spec.replicas of {lister.resource.name} {entry.key} is not a number: {replicas!r}")
     return Scale(entry.uid, replicas)

@@ -75,7 +75,7 @@ def test_secret_without_data_never_expires() -> None:
         ({"usage-bootstrap-signing": ""}, "usage-bootstrap-signing is not true"),
         ({"usage-bootstrap-signing": "True"}, "usage-bootstrap-signing is not true"),
         ({"token-id": ""}, "no token-id"),
-        ({"token-id": "def456"}, "not that of its name"),
+        ({"token-id": "def456"}, "differs from the id in its name"),
         ({"token-secret": ""}, "no token-secret"),
     ],
 )

@@ -31,12 +31,12 @@ def test_owners_are_handed_out_in_batches_until_all_are_known() -> None:
 def test_absent_owner_is_remembered_when_all_others_have_forgotten_it() -> None:
     lookups = Lookups()
     lookups.begin(HEAVY, 1, REFERENCES).record_absent(1)
-    known = lookups.known(HEAVY, 1, REFERENCES)
-    assert known is not None
-    assert known.resolved(1, unseen(REFERENCES[1])).state is OwnerState.ABSENT
-    assert known.resolved(1, Owner(OwnerState.SOLID, owner(REFERENCES[1]))).state is OwnerState.SOLID
-    assert known.resolved(2, unseen(REFERENCES[2])).state is OwnerState.UNSEEN
-    assert [number for number, _ in known.next_unread(REFERENCES, unseen)] == [0, *range(2, BATCH + 1)]
+    lookup = lookups.find(HEAVY, 1, REFERENCES)
+    assert lookup is not None
+    assert lookup.resolved(1, unseen(REFERENCES[1])).state is OwnerState.ABSENT
+    assert lookup.resolved(1, Owner(OwnerState.SOLID, owner(REFERENCES[1]))).state is OwnerState.SOLID
+    assert lookup.resolved(2, unseen(REFERENCES[2])).state is OwnerState.UNSEEN
+    assert [number for number, _ in lookup.next_unread(REFERENCES, unseen)] == [0, *range(2, BATCH + 1)]
 
 
 def test_lookup_continues_after_other_changes_and_ends_when_references_change() -> None:
@@ -46,7 +46,7 @@ def test_lookup_continues_after_other_changes_and_ends_when_references_change() 
     assert not lookups.is_under_way(HEAVY, 2)
     assert lookups.begin(HEAVY, 2, list(map(dict, REFERENCES))) is lookup
     assert lookups.is_under_way(HEAVY, 2)
-    assert lookups.known(HEAVY, 3, REFERENCES[1:]) is None
+    assert lookups.find(HEAVY, 3, REFERENCES[1:]) is None
     assert lookups.begin(HEAVY, 3, REFERENCES[1:]).position == 0
 
 

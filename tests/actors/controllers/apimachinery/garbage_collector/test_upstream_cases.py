@@ -15,7 +15,7 @@ import pytest
 from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.controllers.apimachinery.garbage_collector.items import is_collected
-from kcm.actors.controllers.apimachinery.garbage_collector.ownership import unblocking, without_owners
+from kcm.actors.controllers.apimachinery.garbage_collector.ownership import without_blocking, without_owners
 from kcm.protocols.messages.commands import PatchType
 from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.objects import Object, make_key
@@ -95,10 +95,10 @@ def test_owner_references_are_removed_by_strategic_or_merge_patch(
 
 
 def test_only_blocking_references_are_unblocked() -> None:
-    strategic = orjson.loads(unblocking(PODS, OWNED, strategic=True).body)
+    strategic = orjson.loads(without_blocking(PODS, OWNED, strategic=True).body)
     blocking = [{"uid": "1", "name": "a", "blockOwnerDeletion": False}]
     assert strategic == {"metadata": {"uid": "100", "ownerReferences": blocking}}
-    merged = orjson.loads(unblocking(PODS, OWNED, strategic=False).body)["metadata"]
+    merged = orjson.loads(without_blocking(PODS, OWNED, strategic=False).body)["metadata"]
     assert merged["resourceVersion"] == "7"
     assert [(reference["uid"], reference["blockOwnerDeletion"]) for reference in merged["ownerReferences"]] == [
         ("1", False),

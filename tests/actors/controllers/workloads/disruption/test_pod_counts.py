@@ -7,11 +7,11 @@ import pytest
 from kcm.actors.controllers.shared.selector_texts import selector_in_go
 from kcm.actors.controllers.workloads.disruption.pod_counts import (
     PodRequirement,
-    disrupted_pods,
     fail_safe_status,
     is_healthy,
     next_status,
     pod_requirement,
+    recent_evictions,
 )
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import PODS
@@ -60,7 +60,7 @@ def test_evicted_pods_are_awaited_until_deleted_or_stale() -> None:
     pods = [a_pod("p1", deletionTimestamp=format_time(NOW)), a_pod("p2"), a_pod("p3"), a_pod("p4")]
     entries = Scene(pods=pods).tables[PODS].entries("default")
     then = {"p1": NOW, "p2": NOW - 180, "p3": NOW - 60, "gone": NOW, "p5": NOW - 1}
-    found = disrupted_pods(then, entries, now=NOW)
+    found = recent_evictions(then, entries, now=NOW)
     assert found.fresh == {"p3"}
     assert [pod.key for pod in found.overdue] == ["default/p2"]
     assert found.recheck == 60
@@ -69,9 +69,9 @@ def test_evicted_pods_are_awaited_until_deleted_or_stale() -> None:
 
 def test_eviction_is_awaited_for_two_minutes() -> None:
     entries = Scene(pods=[a_pod("p")]).tables[PODS].entries("default")
-    awaited = disrupted_pods({"p": NOW}, entries, now=NOW + 119.5)
+    awaited = recent_evictions({"p": NOW}, entries, now=NOW + 119.5)
     assert (awaited.fresh, awaited.recheck) == ({"p"}, 0.5)
-    over = disrupted_pods({"p": NOW}, entries, now=NOW + 120)  # when it is looked at again
+    over = recent_evictions({"p": NOW}, entries, now=NOW + 120)  # when it is looked at again
     assert (over.fresh, over.recheck) == (frozenset(), None)
 
 
