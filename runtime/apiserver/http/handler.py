@@ -80,11 +80,11 @@ class ApiHttp:
         self._snapshot, self._audit = snapshot, audit
         self._api, self._authenticator, self._clock, self._log = api, authenticator, clock, log
         self._presentation = api.presentation(build=version.git_version)
-        self._forms = self._presentation.forms
+        self._responses = self._presentation.responses
         self._impersonation = Impersonation(api.decide)
         self._metrics = RequestMetrics()
         self._metrics.count_objects(api.object_counts)
-        self._responder = Responder(api, self._forms, self._metrics, clock=clock, log=log)
+        self._responder = Responder(api, self._responses, self._metrics, clock=clock, log=log)
         self._resources = ResourceRequests(
             api, self._presentation, self._responder, self._metrics, clock=clock, log=log
         )
@@ -160,7 +160,7 @@ class ApiHttp:
         if user is None or (user is ANONYMOUS and not self._is_open_to_anonymous(request)):
             if self._audit is not None:
                 self._audit.refuse_unauthenticated(request, request.info)
-            return self._forms.error(accept_of(request), _UNAUTHORIZED)
+            return self._responses.error(accept_of(request), _UNAUTHORIZED)
         if user is ANONYMOUS:
             return self._refusal_of_anonymous(request)
         request.user = user
@@ -210,7 +210,7 @@ class ApiHttp:
             self._authorize(request)
         except Exception as error:
             request.refusal_lines = refusal_lines(error)
-            return self._forms.error(accept_of(request), self._responder.refusal(request, error))
+            return self._responses.error(accept_of(request), self._responder.refusal(request, error))
         return None
 
     def too_large(self) -> Response:

@@ -64,7 +64,7 @@ class ResourceRequests:
         log: FilteringBoundLogger,
     ) -> None:
         self._api, self._responder, self._metrics = api, responder, metrics
-        self._forms, self._bodies = presentation.forms, presentation.request_bodies
+        self._responses, self._bodies = presentation.responses, presentation.request_bodies
         self._field_warnings = presentation.field_warnings
         self._clock, self._log = clock, log
         self._yaml = ThreadPoolExecutor(max_workers=1, thread_name_prefix="yaml")
@@ -126,7 +126,7 @@ class ResourceRequests:
         """Execute a request and respond to it, at once or later. Raises StatusError."""
         if self._failure is not None:
             raise self._failure
-        form = self._forms.negotiated(accept_of(request), info)
+        form = self._responses.negotiated(accept_of(request), info)
         if request.method != "GET":
             self._take_body(request, info)
             return
@@ -210,7 +210,7 @@ class ResourceRequests:
             self._convert_list(request, response, all_warnings)
             return
         try:
-            shown = self._forms.response(accept_of(request), info, response)
+            shown = self._responses.response(accept_of(request), info, response)
         except Exception as error:
             self._responder.refuse(request, error)
         else:
@@ -225,7 +225,7 @@ class ResourceRequests:
 
     def _list_steps(self, request: ApiRequest, response: Response, warnings: Sequence[str]) -> Iterator[None]:
         """Convert a list to the requested form in steps, and respond. Stops if the client disconnects."""
-        steps = self._forms.in_steps(accept_of(request), request.info, response)
+        steps = self._responses.in_steps(accept_of(request), request.info, response)
         while request.is_awaited:
             try:
                 next(steps)
@@ -252,14 +252,14 @@ class ResourceRequests:
                 self._metrics.watching(info, -1)
                 self._watching[user] -= 1
 
-        shown = escaped if form == PLAIN_JSON else self._forms.representation(info, form).lines
+        shown = escaped if form == PLAIN_JSON else self._responses.representation(info, form).lines
         stream = WatchStream(request, too_slow=partial(self._cut_off, request), on_end=on_end, shown=shown)
         found = self._api.watch(
             api_request, info=info, deliver=stream.deliver, end=stream.end, deliver_first=stream.begin
         )
         if isinstance(found, Response):
             self._responder.count(request, found.status)
-            request.respond(self._forms.error(accept_of(request), found), whole=found)
+            request.respond(self._responses.error(accept_of(request), found), whole=found)
             return
         watch, is_watching = found, True
         self._streams.add(stream)

@@ -9,7 +9,7 @@ from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.http.api_request import ApiRequest
 from kcm.runtime.apiserver.http.metrics import RequestMetrics
-from kcm.runtime.apiserver.presentation.forms import Forms
+from kcm.runtime.apiserver.presentation.response_converter import ResponseConverter
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.client.api import Response
@@ -24,9 +24,15 @@ class Responder:
     """Sender of error responses, and counter of all responses."""
 
     def __init__(
-        self, api: ApiServer, forms: Forms, metrics: RequestMetrics, *, clock: WallClock, log: FilteringBoundLogger
+        self,
+        api: ApiServer,
+        responses: ResponseConverter,
+        metrics: RequestMetrics,
+        *,
+        clock: WallClock,
+        log: FilteringBoundLogger,
     ) -> None:
-        self._api, self._forms, self._metrics, self._clock, self._log = api, forms, metrics, clock, log
+        self._api, self._responses, self._metrics, self._clock, self._log = api, responses, metrics, clock, log
 
     def count(self, request: ApiRequest, status: int) -> None:
         info = request.info
@@ -43,7 +49,7 @@ class Responder:
     def refuse(self, request: ApiRequest, error: Exception) -> None:
         """Send an error response, and count it. Errors other than StatusError are logged, and sent as 500."""
         refusal = self.refusal(request, error)
-        request.respond(self._forms.error(accept_of(request), refusal), whole=refusal, lines=refusal_lines(error))
+        request.respond(self._responses.error(accept_of(request), refusal), whole=refusal, lines=refusal_lines(error))
 
     def refusal(self, request: ApiRequest, error: Exception) -> Response:
         """Return the error response to a request, and count it. Errors other than StatusError are logged."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kcm.runtime.apiserver.presentation.discovery import DiscoveryDocuments
-from kcm.runtime.apiserver.presentation.encodings import Encodings
 from kcm.runtime.apiserver.presentation.field_warnings import FieldWarnings
-from kcm.runtime.apiserver.presentation.forms import Forms
 from kcm.runtime.apiserver.presentation.openapi.descriptions import installed_descriptions
 from kcm.runtime.apiserver.presentation.openapi.documents import OpenApi
+from kcm.runtime.apiserver.presentation.protobuf_cache import ProtobufCache
 from kcm.runtime.apiserver.presentation.request_bodies import RequestBodies
+from kcm.runtime.apiserver.presentation.response_converter import ResponseConverter
 from kcm.runtime.apiserver.registry.definitions import Registry
 from kcm.runtime.apiserver.registry.routing import FindRoute
 from kcm.runtime.apiserver.schema.api_types import built_in_types
@@ -31,9 +31,9 @@ class Presentation:
         build: version of the server; the hashes of OpenAPI documents depend on it, so that clients fetch them again
         """
         types = built_in_types()
-        encodings = Encodings(ProtobufEncoder(types))
-        self.forms = Forms(find_route, encodings, now)
+        cache = ProtobufCache(ProtobufEncoder(types))
+        self.responses = ResponseConverter(find_route, cache, now)
         self.request_bodies = RequestBodies(find_route, ProtobufDecoder(types))
         self.field_warnings = FieldWarnings(find_route)
-        self.discovery = DiscoveryDocuments(registry, encodings.encoder)
+        self.discovery = DiscoveryDocuments(registry, cache.encoder)
         self.openapi = OpenApi(registry, types, installed_descriptions(), build=build)

@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 
 from kcm.protocols.objects import Object, metadata
-from kcm.runtime.apiserver.presentation.encodings import Encodings
 from kcm.runtime.apiserver.presentation.json_bodies import escaped
 from kcm.runtime.apiserver.presentation.negotiation import PROTOBUF, Form
+from kcm.runtime.apiserver.presentation.protobuf_cache import ProtobufCache
 from kcm.runtime.apiserver.presentation.tables import partial_metadata, table, table_row
 from kcm.runtime.apiserver.registry.printers import Printer
 from kcm.runtime.apiserver.schema.protobuf_encoder import envelope, list_item, watch_event
@@ -32,7 +32,7 @@ class Representation:
     """Converter of the response to one request, which may be an object, a list or a watch."""
 
     def __init__(
-        self, form: Form, *, include: str, now: Callable[[], float], printer: Printer, encodings: Encodings
+        self, form: Form, *, include: str, now: Callable[[], float], printer: Printer, cache: ProtobufCache
     ) -> None:
         """Create a converter.
 
@@ -40,10 +40,10 @@ class Representation:
         include: value of ?includeObject for a Table, one of INCLUDES
         now: returns the current Unix time in seconds
         printer: table columns and cells of the requested kind
-        encodings: cache of protobuf encodings
+        cache: cache of protobuf encodings
         """
         self._form, self._include, self._now, self._printer = form, include, now, printer
-        self._encodings = encodings
+        self._cache = cache
         self._with_columns = True
 
     @property
@@ -53,9 +53,9 @@ class Representation:
     def body(self, response: Response) -> bytes:
         """Convert the body of a response with an object or a list."""
         if self._is_protobuf and not self._form.kind:
-            return self._encodings.of(response.body).in_envelope()
+            return self._cache.of(response.body).in_envelope()
         shown = self._shown(orjson.loads(response.body))
-        return self._encodings.encoder.encode(shown) if self._is_protobuf else orjson.dumps(shown)
+        return self._cache.encoder.encode(shown) if self._is_protobuf else orjson.dumps(shown)
 
     def lines(self, raw: bytes) -> bytes:
         """Convert watch events.
@@ -75,12 +75,12 @@ class Representation:
     def _frame(self, line: bytes) -> bytes:
         type_, raw = parts_of_line(line)
         if type_ in _OBJECT_EVENTS and not self._form.kind:
-            return watch_event(type_, self._encodings.of(raw).in_envelope())
-        return watch_event(type_, self._encodings.encoder.encode(self._shown(orjson.loads(raw))))
+            return watch_event(type_, self._cache.of(raw).in_envelope())
+        return watch_event(type_, self._cache.encoder.encode(self._shown(orjson.loads(raw))))
 
     def list_in_steps(self, response: ListResponse) -> Generator[None, None, bytes]:
         """Convert a list as `body` does, but yield after each object, so that other requests can run."""
-        head, form, encodings = response.head, self._form, self._encodings
+        head, form, cache = response.head, self._form, self._cache
         api_version, list_kind, meta = head["apiVersion"], head["kind"], head["metadata"]
         kind = list_kind.removesuffix("List")
         if not self._is_protobuf:
@@ -91,19 +91,19 @@ class Representation:
             return orjson.dumps(self._list(parts, meta))
         if form.kind and form.version != "v1":  # v1beta1 has another field number for items
             items = [partial_metadata(orjson.loads(raw), form.version) for raw in response.items]
-            return encodings.encoder.encode(self._list(items, meta))
+            return cache.encoder.encode(self._list(items, meta))
         messages = list[bytes]()
         for raw in response.items:
             if form.kind:
                 item = partial_metadata(orjson.loads(raw))
-                message = encodings.encoder.message(item, item["apiVersion"], item["kind"])
+                message = cache.encoder.message(item, item["apiVersion"], item["kind"])
             else:
-                message = encodings.of(raw).message
+                message = cache.of(raw).message
             messages.append(list_item(message))
             yield
         if form.kind:
             api_version, list_kind = f"{META_GROUP}/{form.version}", METADATA_LIST
-        first = encodings.encoder.message({"metadata": meta}, api_version, list_kind)
+        first = cache.encoder.message({"metadata": meta}, api_version, list_kind)
         return envelope(api_version, list_kind, b"".join((first, *messages)))
 
     def _shown(self, obj: Object) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from kcm.runtime.apiserver.presentation.encodings import Encodings
+from kcm.runtime.apiserver.presentation.protobuf_cache import ProtobufCache
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder
@@ -162,7 +162,7 @@ def test_an_object_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_oldest_encodings_are_evicted_first() -> None:
-    encodings = Encodings(ProtobufEncoder(built_in_types()), most=700)
+    encodings = ProtobufCache(ProtobufEncoder(built_in_types()), most=700)
     meta = b'{"name":"%d","resourceVersion":"1"}'
     raws = [
         b'{"apiVersion":"v1","kind":"ConfigMap","metadata":%b,"data":{"a":"%b"}}' % (meta % i, b"x" * 80)
@@ -177,6 +177,6 @@ def test_oldest_encodings_are_evicted_first() -> None:
 
 
 def test_object_that_is_not_stored_is_not_cached() -> None:
-    encodings = Encodings(ProtobufEncoder(built_in_types()))
+    encodings = ProtobufCache(ProtobufEncoder(built_in_types()))
     token = b'{"apiVersion":"authentication.k8s.io/v1","kind":"TokenRequest","metadata":{},"status":{"token":"secret"}}'
     assert encodings.of(token) is not encodings.of(token)

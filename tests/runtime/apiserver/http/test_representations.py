@@ -5,8 +5,8 @@ import orjson
 import pytest
 
 from kcm.runtime.apiserver.kinds.core import pod as pod_kind
-from kcm.runtime.apiserver.presentation.encodings import Encodings
 from kcm.runtime.apiserver.presentation.negotiation import JSON, PROTOBUF, Form
+from kcm.runtime.apiserver.presentation.protobuf_cache import ProtobufCache
 from kcm.runtime.apiserver.presentation.representations import Representation
 from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
@@ -26,9 +26,9 @@ def whole(name: str) -> dict[str, Any]:
 
 
 def representation(form: Form, include: str = "Metadata") -> Representation:
-    encodings = Encodings(ProtobufEncoder(built_in_types()))
+    cache = ProtobufCache(ProtobufEncoder(built_in_types()))
     printer = pod_kind.RESOURCE.printer
-    return Representation(form, include=include, now=lambda: 0.0, printer=printer, encodings=encodings)
+    return Representation(form, include=include, now=lambda: 0.0, printer=printer, cache=cache)
 
 
 def body(rendering: Representation, document: dict[str, Any]) -> dict[str, Any]:

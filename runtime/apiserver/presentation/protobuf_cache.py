@@ -15,7 +15,7 @@ from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder, envel
 MOST = 32 * 1024 * 1024  # bytes
 
 
-class Encoded(NamedTuple):
+class EncodedObject(NamedTuple):
     """Protobuf encoding of an object, without the envelope that names its kind and version."""
 
     api_version: str
@@ -27,7 +27,7 @@ class Encoded(NamedTuple):
         return envelope(self.api_version, self.kind, self.message)
 
 
-class Encodings:
+class ProtobufCache:
     """Cache of protobuf encodings by the JSON encoding of the object. Not thread-safe.
 
     The oldest entries are evicted first.
@@ -40,9 +40,9 @@ class Encodings:
         """
         self.encoder = encoder
         self._most, self._size = most, 0
-        self._kept: dict[bytes, Encoded] = {}
+        self._kept: dict[bytes, EncodedObject] = {}
 
-    def of(self, raw: bytes) -> Encoded:
+    def of(self, raw: bytes) -> EncodedObject:
         """Return the protobuf encoding of an object.
 
         raw: the object in JSON
@@ -53,12 +53,12 @@ class Encodings:
         if found is None:
             obj = orjson.loads(raw)
             api_version, kind = obj.get("apiVersion", ""), obj["kind"]
-            found = Encoded(api_version, kind, self.encoder.message(obj, api_version, kind))
+            found = EncodedObject(api_version, kind, self.encoder.message(obj, api_version, kind))
             if metadata(obj).get("resourceVersion"):  # an object that is not stored is not read again
                 self._keep(raw, found)
         return found
 
-    def _keep(self, raw: bytes, found: Encoded) -> None:
+    def _keep(self, raw: bytes, found: EncodedObject) -> None:
         self._kept[raw] = found
         self._size += len(raw) + len(found.message)
         while self._size > self._most:

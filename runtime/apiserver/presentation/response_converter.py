@@ -10,7 +10,6 @@ import orjson
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import invalid
 from kcm.runtime.apiserver.errors.status_errors import StatusError
-from kcm.runtime.apiserver.presentation.encodings import Encodings
 from kcm.runtime.apiserver.presentation.negotiation import (
     JSON,
     OF_CUSTOM_OBJECTS,
@@ -23,6 +22,7 @@ from kcm.runtime.apiserver.presentation.negotiation import (
     Offer,
     negotiate,
 )
+from kcm.runtime.apiserver.presentation.protobuf_cache import ProtobufCache
 from kcm.runtime.apiserver.presentation.representations import INCLUDES, Representation, built_in_list_body
 from kcm.runtime.apiserver.presentation.tables import printer_of
 from kcm.runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
@@ -36,11 +36,11 @@ from kcm.runtime.client.api import Response
 _JSON_FIRST = frozenset((b"", b"*/*", b"application/json", b"application/json, */*"))
 
 
-class Forms:
+class ResponseConverter:
     """Converter of responses. The parameter `accept` of all methods is the value of the Accept header."""
 
-    def __init__(self, find_route: FindRoute, encodings: Encodings, now: Callable[[], float]) -> None:
-        self._find_route, self._encodings, self._now = find_route, encodings, now
+    def __init__(self, find_route: FindRoute, cache: ProtobufCache, now: Callable[[], float]) -> None:
+        self._find_route, self._cache, self._now = find_route, cache, now
 
     def negotiated(self, accept: bytes, info: RequestInfo) -> Form:
         """Return the negotiated form for a request. Raises StatusError (406) if no accepted form is available."""
@@ -94,7 +94,7 @@ class Forms:
             return response
         if form.media_type != PROTOBUF:
             return response
-        body = self._encodings.encoder.encode(orjson.loads(response.body))
+        body = self._cache.encoder.encode(orjson.loads(response.body))
         return replace(response, body=body, content_type=PROTOBUF)
 
     def representation(self, info: RequestInfo, form: Form) -> Representation:
@@ -106,7 +106,7 @@ class Forms:
             raise status_errors.bad_request(f"Unable to convert to Table as requested: {wrong}")
         route = self._find_route(info)
         printer = NAME_AND_CREATION_TIME if route is None else printer_of(route.definition, route.subresource)
-        return Representation(form, include=include, now=self._now, printer=printer, encodings=self._encodings)
+        return Representation(form, include=include, now=self._now, printer=printer, cache=self._cache)
 
     def _is_review(self, info: RequestInfo) -> bool:
         route = self._find_route(info)
@@ -118,7 +118,7 @@ class Forms:
             return True  # the error response (404) is available in protobuf
         if route.subresource and subresource_of(route.subresource).kind is not None:
             return True
-        return self._encodings.encoder.has_kind(route.definition.api_version, route.definition.kind)
+        return self._cache.encoder.has_kind(route.definition.api_version, route.definition.kind)
 
 
 def _negotiated(accept: bytes, offer: Offer, *, stream: bool = False) -> Form:
