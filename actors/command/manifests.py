@@ -52,10 +52,10 @@ def read_manifests(path: Path) -> list[Manifest]:
 
 def check_manifests(manifests: Iterable[Manifest]) -> None:
     """Check before the server starts that it can accept the objects, whatever it stores. Raises ManifestError."""
-    from kcm.runtime.apiserver.process.object_validation import refusal
+    from kcm.runtime.apiserver.process.object_validation import validation_error
 
     for manifest in manifests:
-        why = refusal(manifest.obj)
+        why = validation_error(manifest.obj)
         if why:
             raise ManifestError(f"{manifest.where}: {why}")
 

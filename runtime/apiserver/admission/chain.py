@@ -82,10 +82,10 @@ __all__ = [
     "admit_delete",
     "admit_subresource",
     "admit_update",
-    "change_update",
     "charge",
     "check_create",
     "check_update",
+    "mutate_update",
 ]
 
 PODS, SCALE, BINDING = "pods", "scale", "binding"
@@ -127,13 +127,13 @@ def admit_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object
     def change(obj: Object) -> None:
         definition.strategy.set_defaults(obj)
         if whole:
-            change_update(cluster, definition, obj, old)
+            mutate_update(cluster, definition, obj, old)
 
     change(new)
     return _run_dynamic_mutation(call, UPDATE, cluster, new, old, change)
 
 
-def change_update(cluster: Cluster, definition: ResourceDefinition, new: Object, old: Object) -> None:
+def mutate_update(cluster: Cluster, definition: ResourceDefinition, new: Object, old: Object) -> None:
     """Run the built-in mutating plugins on an updated object, in place."""
     if definition.storage != PODS:
         return
@@ -264,7 +264,7 @@ def admit_collection_delete(cluster: Cluster, call: RoutedRequest, options: Obje
     if not restricts and not _has_mutators(cluster) and not _has_validators(cluster):
         return admit_all
 
-    def ask(old: Object) -> None:
+    def admit_object(old: Object) -> None:
         if restricts:
             node_restriction.admit(cluster, call, DELETE, None, old)
         attributes = attributes_of(call, DELETE, old=_in_request_version(call.definition, old), options=options)
@@ -272,7 +272,7 @@ def admit_collection_delete(cluster: Cluster, call: RoutedRequest, options: Obje
             run_mutating_webhooks(cluster, attributes, lambda obj: obj)
         _run_validators(cluster, attributes)
 
-    return ask
+    return admit_object
 
 
 def _mutate_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, call: RoutedRequest | None) -> None:
@@ -320,7 +320,7 @@ def _run_dynamic_mutation(
     """
     definition = call.definition
 
-    def again(shown: Object) -> Object:
+    def rerun_plugins(shown: Object) -> Object:
         stored = stored_form(definition, shown)
         if definition.namespaced:  # A patch may have removed it; upstream's plugins use the request's namespace.
             stored["metadata"].setdefault("namespace", call.route.namespace)
@@ -329,7 +329,7 @@ def _run_dynamic_mutation(
 
     before = None if old is None else _in_request_version(definition, old)
     attributes = attributes_of(call, operation, obj=_in_request_version(definition, new), old=before)
-    changed = _run_mutators(cluster, attributes, again)
+    changed = _run_mutators(cluster, attributes, rerun_plugins)
     assert changed is not None
     return stored_form(definition, changed)
 

@@ -25,7 +25,7 @@ def admit_create(cluster: Cluster, definition: ResourceDefinition, pod: Object) 
     if definition.storage != "pods":
         return
     spec = pod["spec"]
-    priority, policy = _of_class(cluster, pod)
+    priority, policy = _class_values(cluster, pod)
     given = spec.get("priority")
     if given is not None and given != priority:
         raise forbidden(
@@ -56,7 +56,7 @@ def admit_update(definition: ResourceDefinition, new: Object, old: Object) -> No
                 new["spec"].setdefault(field, old["spec"][field])
 
 
-def _of_class(cluster: Cluster, pod: Object) -> tuple[int, str]:
+def _class_values(cluster: Cluster, pod: Object) -> tuple[int, str]:
     """Return (priority, preemption policy) of the pod's class. Raises StatusError (403) if the class does not exist.
 
     A pod that names no class is assigned the default class, in place.

@@ -142,12 +142,12 @@ class ApiHttp:
         """
         self._resources.fail(failure)
 
-    def take_back(self, because: StatusError) -> None:
+    def discard_pending(self, because: StatusError) -> None:
         """Undo all changes that are not durable yet, because the store is full.
 
         Pending writes fail with the error. Pending reads are executed again, because they may have read these changes.
         """
-        self._resources.take_back(because, handle_again=self._handle)
+        self._resources.discard_pending(because, handle_again=self._handle)
 
     # --- methods that HttpServer calls for each connection and request
 

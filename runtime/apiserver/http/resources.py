@@ -99,7 +99,7 @@ class ResourceRequests:
         for request in pending:
             request.respond(failure.response())
 
-    def take_back(self, because: StatusError, *, handle_again: Callable[[ApiRequest], None]) -> None:
+    def discard_pending(self, because: StatusError, *, handle_again: Callable[[ApiRequest], None]) -> None:
         """Undo all changes that are not durable yet, because the store is full.
 
         Pending writes fail with the error `because`. Pending reads are executed again, because they may have read these
@@ -107,7 +107,7 @@ class ResourceRequests:
 
         handle_again: executes a request from the beginning
         """
-        self._api.take_back(because)
+        self._api.discard_pending(because)
         pending, self._pending = self._pending, {}
         for request in pending:
             if request.method == "GET":
@@ -128,7 +128,7 @@ class ResourceRequests:
             raise self._failure
         form = self._responses.negotiated(accept_of(request), info)
         if request.method != "GET":
-            self._take_body(request, info)
+            self._parse_body(request, info)
             return
         api_request = Request(method="GET", path=info.path, query=info.query)
         if info.verb == "watch":
@@ -143,13 +143,13 @@ class ResourceRequests:
 
     # --- writes
 
-    def _take_body(self, request: ApiRequest, info: RequestInfo) -> None:
+    def _parse_body(self, request: ApiRequest, info: RequestInfo) -> None:
         method, body = request.method, request.body
         media_type = _media_type(request.headers.get(b"content-type", b""))
         if len(body) > AT_ONCE and is_yaml(method, media_type, body):
             loop = asyncio.get_running_loop()
             reading = loop.run_in_executor(self._yaml, self._bodies.read, method, media_type, body)
-            reading.add_done_callback(partial(self._yaml_read, request, info, media_type))
+            reading.add_done_callback(partial(self._on_yaml_parsed, request, info, media_type))
             return
         try:
             read = self._bodies.read(method, media_type, body)
@@ -157,7 +157,7 @@ class ResourceRequests:
             raise self._bodies.refusal(method, info, error) from None
         self._write(request, info, media_type, read)
 
-    def _yaml_read(
+    def _on_yaml_parsed(
         self, request: ApiRequest, info: RequestInfo, media_type: str, read: asyncio.Future[JsonBody]
     ) -> None:
         try:

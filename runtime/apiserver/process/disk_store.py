@@ -43,7 +43,7 @@ class FullDiskHandler:
         """
         if self.http is not None and is_too_large(error):
             self._log.error("object is too large for the store, rejecting the write", error=str(error))
-            self.http.take_back(TooLargeError())
+            self.http.discard_pending(TooLargeError())
             return
         if self.http is None:
             end(self._ending, StoreFailedError(str(error)))
@@ -51,7 +51,7 @@ class FullDiskHandler:
         if self._clock.monotonic() >= self._logged_at + LOG_INTERVAL:
             self._logged_at = self._clock.monotonic()
             self._log.error("disk of the store is full, rejecting writes", error=str(error))
-        self.http.take_back(status_errors.store_full())
+        self.http.discard_pending(status_errors.store_full())
 
 
 def open_store(

@@ -37,7 +37,7 @@ def tls_context(certificates: Certificates, client_ca_file: str = "") -> ssl.SSL
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    serve_with(context, certificates)
+    load_serving_certificate(context, certificates)
     context.load_verify_locations(certificates.authority.certificate)
     if client_ca_file:
         try:
@@ -48,7 +48,7 @@ def tls_context(certificates: Certificates, client_ca_file: str = "") -> ssl.SSL
     return context
 
 
-def serve_with(context: ssl.SSLContext, certificates: Certificates) -> None:
+def load_serving_certificate(context: ssl.SSLContext, certificates: Certificates) -> None:
     context.load_cert_chain(certificates.serving.certificate, certificates.serving.key)
 
 
@@ -62,7 +62,7 @@ async def renew(tls: ssl.SSLContext, directory: Path, now: Callable[[], float], 
     while True:
         await asyncio.sleep(RENEW_EVERY)
         try:
-            serve_with(tls, ensure_certificates(directory, now=now()))
+            load_serving_certificate(tls, ensure_certificates(directory, now=now()))
         except OSError as err:
             log.warning("certificate renewal failed", directory=str(directory), error=str(err))
 

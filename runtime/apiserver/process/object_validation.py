@@ -11,7 +11,7 @@ from kcm.runtime.apiserver.schema.kind_checks import built_in_type_checks
 from kcm.runtime.apiserver.schema.scalars import UnmarshalTypeError
 
 
-def refusal(obj: Object) -> str:
+def validation_error(obj: Object) -> str:
     """Return the error with which the server would refuse an object; "" if it may accept the object.
 
     Checks that the kind exists in a built-in API version, and that the fields have the right types. Objects in other

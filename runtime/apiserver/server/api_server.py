@@ -214,13 +214,13 @@ class ApiServer:
         """Call a function when all changes so far are durable and delivered to watches. This may be immediately."""
         self._state.when_durable(callback)
 
-    def take_back(self, because: StatusError) -> None:
+    def discard_pending(self, because: StatusError) -> None:
         """Undo all changes that are not durable, because the store is full. Must not be called within a request.
 
         Their `when_durable` callbacks are never called: the caller must fail these requests, or execute them again.
         Watches that have not begun end with the error `because`.
         """
-        self._transactions.take_back()
+        self._transactions.discard_pending()
         for pending in list(self._cache.watches()):
             if not pending.has_begun:
                 pending.fail(because)

@@ -36,9 +36,9 @@ class Transactions:
             self._state.commit()
         return result
 
-    def take_back(self) -> None:
+    def discard_pending(self) -> None:
         """Undo all committed changes that are not durable yet."""
-        for change in self._state.take_back():
+        for change in self._state.discard_pending():
             for reaction in self.reactions:
                 reaction.undo(change)
 

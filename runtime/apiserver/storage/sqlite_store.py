@@ -151,7 +151,7 @@ class SqliteStore:
         self._hand_over()
         self._commits.put(_Copy(to, done))
 
-    def _take_back(self, error: Exception) -> None:
+    def _discard_pending(self, error: Exception) -> None:
         self._gathered.clear()
         self._era += 1
         self._refused(error)
@@ -223,7 +223,7 @@ class SqliteStore:
             with contextlib.suppress(sqlite3.Error):  # frees the space of the log, which deletions need
                 self._connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
             self._refused_era = era
-            self._post(partial(self._take_back, err))
+            self._post(partial(self._discard_pending, err))
             return
         lost = self.lost()
         if lost is not None:

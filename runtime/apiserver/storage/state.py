@@ -169,7 +169,7 @@ class State:
             self._waiting.pop()
         return changes
 
-    def take_back(self) -> list[StoreChange]:
+    def discard_pending(self) -> list[StoreChange]:
         """Undo all changes that the store refused, and return them, newest first.
 
         Callbacks of `when_durable` that wait for these changes are never called. Must not be called within a request.

@@ -60,7 +60,7 @@ class Store(Protocol):
 
         on_durable runs on the server's thread, in the order of the commits, at once or later. It is never called for
         changes that could not be made durable. In that case the store reports the failure to its owner, and the server
-        must end, or revert all changes that are not durable (ApiServer.take_back) before it commits others.
+        must end, or revert all changes that are not durable (ApiServer.discard_pending) before it commits others.
         """
 
     def close(self) -> None:

@@ -104,7 +104,7 @@ def replace(
         strategy.set_defaults(new)
         if not applied:
             record_update(cluster, call, new, old)
-        chain.change_update(cluster, definition, new, old)
+        chain.mutate_update(cluster, definition, new, old)
         strategy.reallocate(cluster, new, old)
         if strategy.has_generation and _counts_as_generation(definition, new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

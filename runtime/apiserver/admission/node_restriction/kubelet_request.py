@@ -40,9 +40,9 @@ class KubeletRequest(NamedTuple):
 
     def pod(self, name: str) -> Object:
         """Return a pod of the request's namespace. Raises StatusError (404)."""
-        return self.found("pod", "pods", make_key(self.call.route.namespace, name))
+        return self.stored_object("pod", "pods", make_key(self.call.route.namespace, name))
 
-    def found(self, singular: str, storage: str, key: Key) -> Object:
+    def stored_object(self, singular: str, storage: str, key: Key) -> Object:
         """Return a stored object.
 
         singular: name of the resource in the error, which has the text of a client-go lister

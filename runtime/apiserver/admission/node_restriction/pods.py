@@ -96,19 +96,19 @@ def admit_certificate_request(request: KubeletRequest) -> None:
             f"node {quoted(request.node)}"
         )
     of_pod = f"PodCertificateRequest for pod {quoted(make_key(namespace, spec.get('podName') or ''))}"
-    node = _named(request, "node", "nodes", spec.get("nodeName") or "")
+    node = _named_object(request, "node", "nodes", spec.get("nodeName") or "")
     if uid_of(node) != spec.get("nodeUID"):
-        raise _later(
+        raise _retriable_error(
             f"{of_pod} names node UID {_quoted(spec, 'nodeUID')}, inconsistent with the running node "
             f"({quoted(uid_of(node))})"
         )
     key = make_key(namespace, spec.get("podName") or "")
-    pod = _named(request, "pod", "pods", key)
+    pod = _named_object(request, "pod", "pods", key)
     if uid_of(pod) != spec.get("podUID"):
         difference = (
             f"contains pod UID ({_quoted(spec, 'podUID')}) which differs from running pod {quoted(uid_of(pod))}"
         )
-        raise _later(f"{of_pod} {difference}")
+        raise _retriable_error(f"{of_pod} {difference}")
     if _node_of(pod) != request.node:
         raise request.refusal(
             f"pod {quoted(key)} is not running on node {quoted(request.node)} named in the PodCertificateRequest"
@@ -121,9 +121,9 @@ def admit_certificate_request(request: KubeletRequest) -> None:
             f"{of_pod} contains serviceAccountName ({_quoted(spec, 'serviceAccountName')}) that differs from running "
             f"pod ({quoted(account)})"
         )
-    known = _named(request, "service account", "serviceaccounts", make_key(namespace, account))
+    known = _named_object(request, "service account", "serviceaccounts", make_key(namespace, account))
     if uid_of(known) != spec.get("serviceAccountUID"):
-        raise _later(
+        raise _retriable_error(
             f"{of_pod} names service account UID {_quoted(spec, 'serviceAccountUID')}, which differs from the running "
             f"service account ({quoted(uid_of(known))})"
         )
@@ -162,7 +162,7 @@ def _check_owner(request: KubeletRequest, pod: Object) -> None:
         raise request.refusal(f"node {node} can only create pods with a controller owner reference set to itself")
     if owner.get("blockOwnerDeletion"):
         raise request.refusal(f"node {node} must not set blockOwnerDeletion on an owner reference")
-    uid, known = owner.get("uid") or "", uid_of(request.found("node", "nodes", request.node))
+    uid, known = owner.get("uid") or "", uid_of(request.stored_object("node", "nodes", request.node))
     if uid != known:
         raise request.refusal(f"node {request.node} UID mismatch: expected {uid} got {known}")
 
@@ -208,7 +208,7 @@ def _references(request: KubeletRequest, pod: Object) -> Iterator[str]:
             raise request.refusal(f"error checking mirror pod for API references: {unknown}")
 
 
-def _named(request: KubeletRequest, what: str, storage: str, key: str) -> Object:
+def _named_object(request: KubeletRequest, what: str, storage: str, key: str) -> Object:
     """Return an object that a PodCertificateRequest names. Raises StatusError (500) if it does not exist.
 
     what: type of the object for the error, such as "service account"
@@ -216,14 +216,14 @@ def _named(request: KubeletRequest, what: str, storage: str, key: str) -> Object
     key: namespace/name, or the name of a cluster-scoped object
     """
     try:
-        return request.found(what.replace(" ", ""), storage, key)
+        return request.stored_object(what.replace(" ", ""), storage, key)
     except StatusError as err:
-        raise _later(
+        raise _retriable_error(
             f"while retrieving {what} {quoted(key)} named in the PodCertificateRequest: {err.message}"
         ) from err
 
 
-def _later(text: str) -> StatusError:
+def _retriable_error(text: str) -> StatusError:
     return status_errors.without_reason(text)
 
 

@@ -94,7 +94,7 @@ def _audiences(request: KubeletRequest, pod: Object, volume: Mapping[str, Any]) 
     }
     driver = _driver(request, pod, volume)
     if driver:
-        known = request.found("csidriver", "csidrivers.storage.k8s.io", driver)
+        known = request.stored_object("csidriver", "csidrivers.storage.k8s.io", driver)
         found |= {token.get("audience") or "" for token in (known.get("spec") or {}).get("tokenRequests") or ()}
     return found
 
@@ -110,8 +110,8 @@ def _driver(request: KubeletRequest, pod: Object, volume: Mapping[str, Any]) -> 
 
 def _driver_of_claim(request: KubeletRequest, name: str) -> str:
     key = make_key(request.call.route.namespace, name)
-    claim = request.found("persistentvolumeclaim", "persistentvolumeclaims", key)
-    volume = request.found("persistentvolume", "persistentvolumes", claim["spec"].get("volumeName") or "")
+    claim = request.stored_object("persistentvolumeclaim", "persistentvolumeclaims", key)
+    volume = request.stored_object("persistentvolume", "persistentvolumes", claim["spec"].get("volumeName") or "")
     return _driver_of_source(volume["spec"])
 
 

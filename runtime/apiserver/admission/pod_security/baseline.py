@@ -14,9 +14,9 @@ from kcm.runtime.apiserver.admission.pod_security.check_support import (
     Pod,
     listed,
     named,
-    names_of,
     plural,
-    setters,
+    violating_containers,
+    violating_parts,
 )
 
 _CAPABILITIES = {
@@ -61,14 +61,14 @@ PROFILES = ("Localhost", "RuntimeDefault")
 def _app_armor(pod: Pod) -> Finding | None:
     values: set[str] = set()
 
-    def is_bad(context: Part) -> bool:
+    def violates(context: Part) -> bool:
         profile = context.get("appArmorProfile")
         if profile is None or profile.get("type") in PROFILES:
             return False
         values.add(profile.get("type") or "")
         return True
 
-    found = setters(pod, is_bad)
+    found = violating_parts(pod, violates)
     annotations = sorted(
         f"{key}={_text(value)}"
         for key, value in pod.annotations.items()
@@ -86,12 +86,12 @@ def _app_armor(pod: Pod) -> Finding | None:
 def _capabilities(pod: Pod) -> Finding | None:
     added: set[str] = set()
 
-    def is_bad(context: Part) -> bool:
+    def violates(context: Part) -> bool:
         more = set((context.get("capabilities") or {}).get("add") or ()) - _CAPABILITIES
         added.update(more)
         return bool(more)
 
-    bad = names_of(pod, is_bad)
+    bad = violating_containers(pod, violates)
     if not bad:
         return None
     wrong = listed(sorted(added))
@@ -147,7 +147,7 @@ def _host_probes(pod: Pod) -> Finding | None:
 
 
 def _privileged(pod: Pod) -> Finding | None:
-    bad = names_of(pod, lambda context: context.get("privileged") is True)
+    bad = violating_containers(pod, lambda context: context.get("privileged") is True)
     if not bad:
         return None
     return Finding("privileged", f"{named('container', bad)} must not set securityContext.privileged=true")
@@ -156,14 +156,14 @@ def _privileged(pod: Pod) -> Finding | None:
 def proc_mount(pod: Pod) -> Finding | None:
     wrong: set[str] = set()
 
-    def is_bad(context: Part) -> bool:
+    def violates(context: Part) -> bool:
         way = context.get("procMount")
         if way in (None, "Default"):
             return False
         wrong.add(way or "")
         return True
 
-    bad = names_of(pod, is_bad)
+    bad = violating_containers(pod, violates)
     if not bad:
         return None
     detail = f"{named('container', bad)} must not set securityContext.procMount to {listed(sorted(wrong))}"
@@ -179,7 +179,7 @@ def _se_linux_options(pod: Pod) -> Finding | None:
     types: set[str] = set()
     others: set[str] = set()
 
-    def is_bad(context: Part) -> bool:
+    def violates(context: Part) -> bool:
         options = context.get("seLinuxOptions") or {}
         type_ = options.get("type") or ""
         set_ = {field for field in ("user", "role") if options.get(field)}
@@ -188,7 +188,7 @@ def _se_linux_options(pod: Pod) -> Finding | None:
             types.add(type_)
         return bool(set_) or type_ not in allowed
 
-    found = setters(pod, is_bad)
+    found = violating_parts(pod, violates)
     if not found:
         return None
     wrong = [named("type", sorted(types))] if types else []
@@ -201,7 +201,7 @@ def _seccomp_profile(pod: Pod) -> Finding | None:
     if pod.minor < 19:
         return _seccomp_annotations(pod)
     wrong: set[str] = set()
-    found = setters(pod, lambda context: has_wrong_profile(context, wrong))
+    found = violating_parts(pod, lambda context: has_wrong_profile(context, wrong))
     return forbidden_profile(found, wrong) if found else None
 
 
@@ -240,7 +240,7 @@ def _sysctls(pod: Pod) -> Finding | None:
 
 
 def _windows_host_process(pod: Pod) -> Finding | None:
-    found = setters(pod, lambda context: (context.get("windowsOptions") or {}).get("hostProcess") is True)
+    found = violating_parts(pod, lambda context: (context.get("windowsOptions") or {}).get("hostProcess") is True)
     if not found:
         return None
     detail = f"{' and '.join(found)} must not set securityContext.windowsOptions.hostProcess=true"

@@ -52,12 +52,12 @@ def context_of(container: Part) -> Part:
     return container.get("securityContext") or {}
 
 
-def names_of(pod: Pod, is_bad: Callable[[Part], bool]) -> list[str]:
+def violating_containers(pod: Pod, violates: Callable[[Part], bool]) -> list[str]:
     """Return the names of the containers whose security context violates a check.
 
-    is_bad: reports whether a security context violates it
+    violates: reports whether a security context violates it
     """
-    return [container["name"] for container in pod.containers() if is_bad(context_of(container))]
+    return [container["name"] for container in pod.containers() if violates(context_of(container))]
 
 
 def listed(items: Collection[str]) -> str:
@@ -72,11 +72,11 @@ def named(word: str, items: Collection[str]) -> str:
     return f"{plural(word, items)} {listed(items)}"
 
 
-def setters(pod: Pod, is_bad: Callable[[Part], bool]) -> list[str]:
+def violating_parts(pod: Pod, violates: Callable[[Part], bool]) -> list[str]:
     """Return the parts of a pod whose security context violates a check, as phrases: 'pod', 'container "main"'.
 
-    is_bad: reports whether a security context violates it
+    violates: reports whether a security context violates it
     """
-    found = ["pod"] if is_bad(pod.context) else []
-    bad = names_of(pod, is_bad)
+    found = ["pod"] if violates(pod.context) else []
+    bad = violating_containers(pod, violates)
     return [*found, named("container", bad)] if bad else found

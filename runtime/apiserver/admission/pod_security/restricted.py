@@ -15,9 +15,9 @@ from kcm.runtime.apiserver.admission.pod_security.check_support import (
     context_of,
     listed,
     named,
-    names_of,
     plural,
-    setters,
+    violating_containers,
+    violating_parts,
 )
 
 _VOLUMES = (
@@ -44,7 +44,7 @@ class Restriction(NamedTuple):
 def _allow_privilege_escalation(pod: Pod) -> Finding | None:
     if pod.minor >= 25 and pod.is_windows:
         return None
-    bad = names_of(pod, lambda context: context.get("allowPrivilegeEscalation") is not False)
+    bad = violating_containers(pod, lambda context: context.get("allowPrivilegeEscalation") is not False)
     if not bad:
         return None
     detail = f"{named('container', bad)} must set securityContext.allowPrivilegeEscalation=false"
@@ -89,12 +89,12 @@ def _run_as_non_root(pod: Pod) -> Finding | None:
     if pod.minor >= 35 and pod.has_own_users:
         return None
     reason = "runAsNonRoot != true"
-    found = setters(pod, lambda context: context.get("runAsNonRoot") is False)
+    found = violating_parts(pod, lambda context: context.get("runAsNonRoot") is False)
     if found:
         return Finding(reason, f"{' and '.join(found)} must not set securityContext.runAsNonRoot=false")
     if pod.context.get("runAsNonRoot"):
         return None
-    silent = names_of(pod, lambda context: context.get("runAsNonRoot") is None)
+    silent = violating_containers(pod, lambda context: context.get("runAsNonRoot") is None)
     if not silent:
         return None
     return Finding(reason, f"pod or {named('container', silent)} must set securityContext.runAsNonRoot=true")
@@ -103,7 +103,7 @@ def _run_as_non_root(pod: Pod) -> Finding | None:
 def _run_as_user(pod: Pod) -> Finding | None:
     if pod.minor >= 35 and pod.has_own_users:
         return None
-    found = setters(pod, lambda context: context.get("runAsUser") == 0)
+    found = violating_parts(pod, lambda context: context.get("runAsUser") == 0)
     return Finding("runAsUser=0", f"{' and '.join(found)} must not set runAsUser=0") if found else None
 
 
@@ -111,12 +111,12 @@ def _seccomp_profile(pod: Pod) -> Finding | None:
     if pod.minor >= 25 and pod.is_windows:
         return None
     wrong: set[str] = set()
-    found = setters(pod, lambda context: has_wrong_profile(context, wrong))
+    found = violating_parts(pod, lambda context: has_wrong_profile(context, wrong))
     if found:
         return forbidden_profile(found, wrong)
     if pod.context.get("seccompProfile") is not None:
         return None
-    silent = names_of(pod, lambda context: context.get("seccompProfile") is None)
+    silent = violating_containers(pod, lambda context: context.get("seccompProfile") is None)
     if not silent:
         return None
     detail = (

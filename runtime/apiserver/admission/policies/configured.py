@@ -76,7 +76,7 @@ def are_configured(cluster: Cluster, kinds: tuple[str, str]) -> bool:
     return bool(cluster.state.collection(policies).records and cluster.state.collection(bindings).records)
 
 
-def configured(cluster: Cluster, kinds: tuple[str, str]) -> tuple[tuple[AdmissionPolicy, tuple[Binding, ...]], ...]:
+def bound_policies(cluster: Cluster, kinds: tuple[str, str]) -> tuple[tuple[AdmissionPolicy, tuple[Binding, ...]], ...]:
     """Return the policies of a type, each with its bindings, without those that have none.
 
     kinds: VALIDATING or MUTATING

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 from kcm.protocols.objects import Object, metadata
 from kcm.runtime.apiserver.admission.attributes import Attributes
 from kcm.runtime.apiserver.admission.expressions import to_request_version, to_version
-from kcm.runtime.apiserver.admission.policies.configured import MUTATING, AdmissionPolicy, Binding, Mutation, configured
+from kcm.runtime.apiserver.admission.policies.configured import (
+    MUTATING,
+    AdmissionPolicy,
+    Binding,
+    Mutation,
+    bound_policies,
+)
 from kcm.runtime.apiserver.admission.policies.matching import MatchedVersion, is_subject_to_policies
 from kcm.runtime.apiserver.admission.policies.policy_matcher import (
     Misconfigured,
@@ -62,7 +68,7 @@ def reinvoke(cluster: Cluster, attributes: Attributes) -> Object | None:
     """Run the policies with reinvocationPolicy IfNeeded after webhooks have changed the object. Raises StatusError."""
     if attributes.obj is None or not is_subject_to_policies(attributes):
         return attributes.obj
-    again = {policy.name for policy, _bindings in configured(cluster, MUTATING) if policy.reinvoked_if_needed}
+    again = {policy.name for policy, _bindings in bound_policies(cluster, MUTATING) if policy.reinvoked_if_needed}
     return _run_round(cluster, attributes, again)[0] if again else attributes.obj
 
 

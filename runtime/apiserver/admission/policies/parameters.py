@@ -56,29 +56,31 @@ def parameters(
         if reference.get("namespace"):
             raise PolicyConfigurationError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
         namespace = ""
-    found = _found(cluster, definition, binding, namespace)
+    found = _selected_objects(cluster, definition, binding, namespace)
     if not found and reference.get("parameterNotFoundAction") == "Deny":
         raise PolicyConfigurationError("no params found for policy binding with `Deny` parameterNotFoundAction")
     return found
 
 
-def _found(cluster: Cluster, definition: ResourceDefinition, binding: Binding, namespace: str) -> list[Object | None]:
+def _selected_objects(
+    cluster: Cluster, definition: ResourceDefinition, binding: Binding, namespace: str
+) -> list[Object | None]:
     reference = binding.param_ref or {}
     name, selector = reference.get("name"), reference.get("selector")
     if name:
         key = f"{namespace}/{name}" if namespace else name
         record = cluster.state.get(definition.storage, key)
-        return [] if record is None else [_shown(definition, record.raw)]
+        return [] if record is None else [_decoded(definition, record.raw)]
     if selector is None:
         raise PolicyConfigurationError("one of name or selector must be provided")
     chosen = label_selector_of(selector)
     collection = cluster.state.collection(definition.storage)
     return [
-        _shown(definition, collection.records[key].raw)
+        _decoded(definition, collection.records[key].raw)
         for key in collection.keys(namespace)
         if chosen.matches(collection.records[key].labels)
     ]
 
 
-def _shown(definition: ResourceDefinition, raw: bytes) -> Object:
+def _decoded(definition: ResourceDefinition, raw: bytes) -> Object:
     return definition.shown(decode_object(raw))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.admission.attributes import Attributes
 from kcm.runtime.apiserver.admission.expressions import expression_variables
-from kcm.runtime.apiserver.admission.policies.configured import AdmissionPolicy, Binding, configured
+from kcm.runtime.apiserver.admission.policies.configured import AdmissionPolicy, Binding, bound_policies
 from kcm.runtime.apiserver.admission.policies.matching import MatchedVersion, matched
 from kcm.runtime.apiserver.admission.policies.parameters import PolicyConfigurationError, param_definition, parameters
 from kcm.runtime.apiserver.core.cluster import Cluster
@@ -45,7 +45,7 @@ def invocations(
 
     kinds: VALIDATING or MUTATING
     """
-    for policy, bindings in configured(cluster, kinds):
+    for policy, bindings in bound_policies(cluster, kinds):
         try:
             found = matched(cluster, policy.constraints or {}, attributes)
             if found is None:

@@ -10,7 +10,7 @@ import pytest
 
 from kcm.runtime.apiserver.process.certificates import ensure_certificates
 from kcm.runtime.apiserver.process.failures import CannotServeError
-from kcm.runtime.apiserver.process.listener import connection_limits, listen, serve_with, tls_context
+from kcm.runtime.apiserver.process.listener import connection_limits, listen, load_serving_certificate, tls_context
 from kcm.runtime.x509.certificates import LEAF_LIFE, RENEW_BEFORE
 from tests.support.certificates import client_context, handshake
 
@@ -20,9 +20,9 @@ def test_renewed_certificate_is_used_for_new_connections(tmp_path: Path) -> None
     certificates = ensure_certificates(tmp_path, now=begun)
     tls, client = tls_context(certificates), client_context(trusts=certificates.authority.certificate)
     first = handshake(tls, client)[0].getpeercert(binary_form=True)
-    serve_with(tls, ensure_certificates(tmp_path, now=time.time()))
+    load_serving_certificate(tls, ensure_certificates(tmp_path, now=time.time()))
     assert handshake(tls, client)[0].getpeercert(binary_form=True) == first
-    serve_with(tls, ensure_certificates(tmp_path, now=time.time() + 120))
+    load_serving_certificate(tls, ensure_certificates(tmp_path, now=time.time() + 120))
     assert handshake(tls, client)[0].getpeercert(binary_form=True) != first
 
 

@@ -208,7 +208,7 @@ class Disk:
 
     def _refuse(self, error: Exception) -> None:
         self.refusals.append(error)
-        self._api.server.take_back(status_errors.store_full())
+        self._api.server.discard_pending(status_errors.store_full())
 
     def leave_room(self, pages: int | None) -> None:
         """Limit the growth of the file to a number of pages. None removes the limit."""
