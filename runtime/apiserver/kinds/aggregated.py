@@ -1,7 +1,7 @@
-"""Metrics API (metrics.k8s.io): PodMetrics and NodeMetrics, which metrics-server provides in other clusters.
+"""List of the kinds of the metrics API (metrics.k8s.io), which metrics-server provides in other clusters.
 
-The embedded API server computes them itself, as the simulated pods of hollow nodes use no real CPU and memory. They
-are not served by default: ApiSettings(resources=(*BUILT_IN, *AGGREGATED)) enables them.
+The embedded API server computes them itself, as the simulated pods of hollow nodes use no real CPU and memory.
+ApiSettings(resources=(*BUILT_IN, *AGGREGATED)) enables them.
 """
 
 from __future__ import annotations

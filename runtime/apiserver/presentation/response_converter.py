@@ -37,7 +37,10 @@ _JSON_FIRST = frozenset((b"", b"*/*", b"application/json", b"application/json, *
 
 
 class ResponseConverter:
-    """Converter of responses. The parameter `accept` of all methods is the value of the Accept header."""
+    """Converter of responses to the form that the client accepts.
+
+    The parameter `accept` of all methods is the value of the Accept header.
+    """
 
     def __init__(self, find_route: FindRoute, cache: ProtobufCache, now: Callable[[], float]) -> None:
         self._find_route, self._cache, self._now = find_route, cache, now

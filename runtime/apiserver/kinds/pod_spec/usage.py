@@ -140,7 +140,7 @@ def usage_problems(annotations: Mapping[str, str], field: str) -> Iterator[str]:
 
 
 def is_measured(node: Object | None) -> bool:
-    """Report whether metrics of a node and its pods are available: its condition Ready is not Unknown."""
+    """Report whether metrics of a node and its pods are available: its condition Ready is True or False."""
     if node is None:
         return False
     ready = find_condition(items(part(node, "status"), "conditions"), "Ready")

@@ -217,7 +217,7 @@ def _tag(group: str, version: str = "") -> str:
 
 
 def _discovery_paths(definitions: Iterable[ResourceDefinition]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the operations at discovery paths. As in upstream, groups of custom resources have none."""
+    """Yield the discovery paths, each with its operations. As in upstream, groups of custom resources have none."""
     versions = {(definition.group, definition.version) for definition in definitions if not definition.dynamic}
     yield "/api/", {"get": _discovery_operation("getCoreAPIVersions", "core", f"{META}.APIVersions")}
     yield "/apis/", {"get": _discovery_operation("getAPIVersions", "apis", f"{META}.APIGroupList")}

@@ -79,7 +79,7 @@ def wrong_claim(spec: Part, field: str) -> Iterator[FieldError]:
 def _checked_items(
     listed: Sequence[Part], field: str, most: int, check: Callable[[Part, str], Iterable[FieldError]]
 ) -> Iterator[FieldError]:
-    """Validate the first `most` items of a list with `check`, and report a longer list."""
+    """Yield the errors of `check` for the first `most` items, and one more error if the list is longer."""
     if len(listed) > most:
         yield too_many(field, len(listed), most)
     for i, item in enumerate(listed[:most]):
