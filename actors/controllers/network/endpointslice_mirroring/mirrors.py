@@ -161,7 +161,10 @@ def _mirror(endpoints: Object, kind: Kind, some: Iterable[Endpoint]) -> Object:
 
 
 def with_identity_of(slice_: Object, made: Object) -> Object:
-    """Return the content of `made` with the name, namespace, uid and resourceVersion of an existing EndpointSlice."""
+    """Return a copy of `made`, a slice without a name, with the identity of an existing EndpointSlice.
+
+    The copy has its name, namespace, uid and resourceVersion, so that an update replaces the existing slice.
+    """
     meta = metadata(slice_)
     kept = {name: meta[name] for name in ("name", "namespace", "uid", "resourceVersion") if name in meta}
     return {**made, "metadata": {**made["metadata"], **kept}}

@@ -80,8 +80,8 @@ class SliceWrites:
         owner: Service or Endpoints that the new slices belong to; `owners` is its resource.
         create: slices without names, which are generated.
         update: slices with the resourceVersion as precondition.
-        Returns False if a creation failed because the namespace is terminating. Raises CommandError for the first
-        failure; nothing is sent after it, except the other requests that are sent concurrently with it.
+        Returns False, after the creations, if the namespace is terminating. Raises CommandError for the first failure,
+        and does not send the writes that come after it in this order.
         """
         if create and not (yield from self._create(key, owner, owners, create)):
             return False

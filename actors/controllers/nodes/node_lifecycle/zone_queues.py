@@ -208,7 +208,7 @@ class ZoneQueues:
         return node in self._evicted
 
     def release_used(self, node: str) -> None:
-        """Record that the release of a node has been used: the node was tainted, or does not have to be."""
+        """Record that a node released for eviction has been handled: it was tainted, or does not have to be."""
         self._due.pop(node, None)
 
     def pods_deleted(self, node: str) -> None:
