@@ -74,7 +74,7 @@ def data_bytes(data: Mapping[str, Any]) -> bytes:
 
 
 def data_hash(data: Mapping[str, Any], collision_count: int | None) -> str:
-    """Return the hash in the name and the label of a revision: up to 10 characters.
+    """Return the hash for the name and the label of a ControllerRevision: up to 10 characters.
 
     collision_count: the owner's status.collisionCount. None and 0 give different hashes.
     Source: HashControllerRevision.

@@ -50,7 +50,10 @@ def _later_first(time: float | None) -> float:
 
 
 def related_on_nodes(related: Iterable[Entry]) -> dict[str, int]:
-    """Return the number of active pods among `related` by node name; "" counts the pods without a node."""
+    """Return the number of active pods among `related` by node name; "" counts the pods without a node.
+
+    related: pods of all ReplicaSets with the same controller, such as the ReplicaSets of a Deployment.
+    """
     counts: dict[str, int] = {}
     for pod in related:
         if is_active(pod.facts):
@@ -76,7 +79,8 @@ def ranked_deletion_order(
     a node with more related pods, became ready more recently, have more restarts, or are newer. Each criterion decides
     only between pods that are equal by the preceding criteria.
 
-    on_node: number of related pods by node, from related_on_nodes; empty to ignore nodes
+    on_node: number of related pods by node, from related_on_nodes; empty to ignore nodes. Related pods are those of all
+        ReplicaSets with the same controller.
     now: Unix seconds
     by_cost: whether the annotation pod-deletion-cost is considered
 

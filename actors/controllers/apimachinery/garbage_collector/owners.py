@@ -50,7 +50,7 @@ class KnownOwners:
         self._served.update_served(served)
 
     def resource_of(self, item: Item) -> Resource | None:
-        """Return the item's resource, in the version that is served now; None if it is not served."""
+        """Return the resource of an object, in the API version that is served now; None if it is not served."""
         return self._served.resource(item.resource)
 
     def has_tables(self) -> bool:
@@ -157,7 +157,7 @@ class KnownOwners:
         return item in self._absent
 
     def is_in_other_namespace(self, item: Item) -> bool:
-        """Report whether another namespace contained an object with this absent owner's uid when it was looked up."""
+        """Report whether an object in another namespace had this absent owner's uid when the owner was looked up."""
         return self._absent.was_in_other_namespace(item)
 
     def record_absent(self, items: Iterable[Item]) -> None:

@@ -15,7 +15,7 @@ from kcm.protocols.quota.evaluators import Evaluator
 from kcm.protocols.versions import parse_version
 from kcm.runtime.tables.lister import Lister
 
-MOST = 250  # maximum number of objects to decode in one batch
+BATCH_SIZE = 250  # maximum number of objects to decode in one batch
 
 
 class UsageCache:
@@ -30,11 +30,11 @@ class UsageCache:
             del self._caches[known]
 
     def read(self, evaluator: Evaluator, lister: Lister, namespace: str) -> bool:
-        """Decode up to MOST new or changed objects of a namespace into the cache.
+        """Decode up to BATCH_SIZE new or changed objects of a namespace into the cache.
 
         Returns whether the cache is up to date now. Raises NotCountedError if an object is malformed.
         """
-        return self._of(evaluator, namespace).read(evaluator, lister, namespace, most=MOST)
+        return self._of(evaluator, namespace).read(evaluator, lister, namespace, most=BATCH_SIZE)
 
     def essences(self, evaluator: Evaluator, lister: Lister, namespace: str) -> Sequence[Object]:
         """Return the usage-relevant fields of each object in a namespace, after an update of the cache.

@@ -59,7 +59,9 @@ class QuotaFacts(NamedTuple):
 def quota_facts(quota: Object) -> QuotaFacts:
     """Return the limits and usage of a ResourceQuota. Raises ValueError for invalid quantities."""
     hard, used = read_amounts(limits(quota)), read_amounts(status_of(quota).get("used"))
-    return QuotaFacts(*(tuple(sorted((name, amount.value) for name, amount in each.items())) for each in (hard, used)))
+    return QuotaFacts(
+        *(tuple(sorted((name, amount.value) for name, amount in amounts.items())) for amounts in (hard, used))
+    )
 
 
 def _pod_values(pod: Object) -> Iterator[str]:

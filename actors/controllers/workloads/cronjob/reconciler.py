@@ -40,7 +40,7 @@ from kcm.actors.controllers.workloads.cronjob.jobs import (
 )
 from kcm.actors.controllers.workloads.cronjob.schedules import schedule_of, zone_of
 from kcm.actors.controllers.workloads.cronjob.slots import (
-    MANY,
+    MANY_MISSED,
     NoSlotError,
     latest_due,
     seconds_to_next,
@@ -180,7 +180,7 @@ class CronJobReconciler:
                     yield from _delete_job(cron_job, job, status, depends_on_tables=True)
 
     def _update_active(self, cron_job: Object, jobs: Sequence[Object], status: RunStatus) -> Step[None]:
-        """Remove finished and missing Jobs from status.active, with an event for each. Source: syncCronJob."""
+        """Remove finished and missing Jobs from status.active, and record an event for each. Source: syncCronJob."""
         for job in jobs:
             end, listed = finished_type(job), status.contains(uid_of(job))
             if end and listed:
@@ -193,7 +193,7 @@ class CronJobReconciler:
             if end == COMPLETE:
                 status.succeeded(job)
         known = {uid_of(job) for job in jobs}
-        for reference in [each for each in status.active if each.get("uid") not in known]:
+        for reference in [active for active in status.active if active.get("uid") not in known]:
             # The table may be stale, so ask the server.
             found = yield from must(get_live(JOBS, _key_of(reference)), but=(NotFound,))
             if not isinstance(found, Done) or uid_of(decode_object(found.body)) != reference.get("uid"):
@@ -223,7 +223,7 @@ class CronJobReconciler:
                 yield record(CRONJOBS, cron_job, "Warning", "InvalidSchedule", message)
                 return None
             if due.slot is not None:
-                if due.missed > MANY:
+                if due.missed > MANY_MISSED:
                     yield _too_many_missed(cron_job)
                 if (yield from self._should_start(cron_job, spec, due.slot, status)):
                     is_stale = is_stale or self._may_be_stale(due.slot)

@@ -11,7 +11,7 @@ from kcm.protocols.objects import Object, metadata
 from kcm.protocols.times import parse_time
 from kcm.runtime.scheduling.cron_times import Schedule
 
-MANY = 100  # number of missed slots above which the event TooManyMissedTimes is recorded
+MANY_MISSED = 100  # number of missed slots above which the event TooManyMissedTimes is recorded
 DELTA = 0.1  # seconds added to the delay until the next slot, because clocks differ; upstream's nextScheduleDelta
 
 

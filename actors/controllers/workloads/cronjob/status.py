@@ -19,10 +19,12 @@ class RunStatus:
         self.last_successful: str | None = self._before.get("lastSuccessfulTime")
 
     def contains(self, uid: str) -> bool:
-        return any(each.get("uid") == uid for each in self.active)
+        return any(reference.get("uid") == uid for reference in self.active)
 
     def contains_name(self, namespace: str, name: str) -> bool:
-        return any((each.get("namespace"), each.get("name")) == (namespace, name) for each in self.active)
+        return any(
+            (reference.get("namespace"), reference.get("name")) == (namespace, name) for reference in self.active
+        )
 
     def add(self, job: Object) -> None:
         reference = {
@@ -36,7 +38,7 @@ class RunStatus:
         self.active.append(reference)
 
     def remove(self, uid: str) -> None:
-        self.active = [each for each in self.active if each.get("uid") != uid]
+        self.active = [reference for reference in self.active if reference.get("uid") != uid]
 
     def started(self, slot: int) -> None:
         """Set lastScheduleTime to this slot (Unix seconds). A later lastScheduleTime is kept."""

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from kcm.protocols.integers import INT32
 from kcm.protocols.objects import Object
 
-UP_FACTOR, UP_LEAST = 2, 4  # limit for scaling up without spec.behavior: twice the current replicas, but at least 4
-MOST = INT32.stop - 1
+UP_FACTOR, UP_MINIMUM = 2, 4  # limit for scaling up without spec.behavior: twice the current replicas, but at least 4
+MAX_REPLICAS = INT32.stop - 1
 
 
 class Recommendation(NamedTuple):
@@ -134,7 +134,7 @@ def stabilize(
 
 
 def limit_rate(desired: int, *, current: int, bounds: ReplicaBounds) -> LimitedReplicas:
-    fastest = max(UP_FACTOR * current, UP_LEAST)
+    fastest = max(UP_FACTOR * current, UP_MINIMUM)
     most, why = (fastest, UP_TOO_FAST) if bounds.highest > fastest else (bounds.highest, TOO_MANY)
     if desired < bounds.lowest:
         return LimitedReplicas(bounds.lowest, *TOO_FEW)
@@ -159,9 +159,9 @@ def stabilize_by_windows(
     Returns the stabilized number, and the recommendations to keep for the next evaluation, including the new one.
     """
     since_up, since_down = now - behavior.up.window, now - behavior.down.window
-    recent = [each for each in recommendations if each.at >= min(since_up, since_down)]
-    up = min([proposal, *(each.replicas for each in recent if each.at > since_up)])
-    down = max([proposal, *(each.replicas for each in recent if each.at > since_down)])
+    recent = [recommendation for recommendation in recommendations if recommendation.at >= min(since_up, since_down)]
+    up = min([proposal, *(recommendation.replicas for recommendation in recent if recommendation.at > since_up)])
+    down = max([proposal, *(recommendation.replicas for recommendation in recent if recommendation.at > since_down)])
     replicas = min(max(current, up), down)
     if replicas == proposal:
         why = READY_FOR_NEW_SCALE
@@ -197,7 +197,7 @@ def up_limit(rules: ScalingRules, events: Sequence[ScaleEvent], *, current: int,
     for policy in rules.policies:
         before = replicas_before(events, policy.period, current=current, now=now)
         limits.append(math.ceil(before * (1 + policy.value / 100)) if policy.percent else before + policy.value)
-    return min(limits, default=MOST) if rules.select == "Min" else max(limits, default=current)
+    return min(limits, default=MAX_REPLICAS) if rules.select == "Min" else max(limits, default=current)
 
 
 def down_limit(rules: ScalingRules, events: Sequence[ScaleEvent], *, current: int, now: float) -> int:

@@ -145,13 +145,13 @@ class MetricsEvaluator:
 
         Autoscalers that were not evaluated yet are not considered.
         """
-        labels = {id(each.facts.labels): each.facts.labels for each in selected_pods(self._pods, namespace, selector)}
+        labels = {id(pod.facts.labels): pod.facts.labels for pod in selected_pods(self._pods, namespace, selector)}
         return sorted(
             key
             for key, memory in self._memories.items()
             if memory.selector is not None
             and key.startswith(make_key(namespace, ""))
-            and any(memory.selector.matches(each) for each in labels.values())
+            and any(memory.selector.matches(pod_labels) for pod_labels in labels.values())
         )
 
     def _tolerances(self, spec: AutoscalerSpec) -> Tolerances:

@@ -143,11 +143,11 @@ def _pod_level_request(pod: Object, resource: str) -> int:
 
 def _container_requests(pod: Object, resource: str, container: str) -> int:
     total = 0
-    for each in _containers(pod):
-        name = each.get("name") or ""
+    for entry in _containers(pod):
+        name = entry.get("name") or ""
         if container and name != container:
             continue
-        requests = (each.get("resources") or {}).get("requests") or {}
+        requests = (entry.get("resources") or {}).get("requests") or {}
         if resource not in requests:
             raise CannotComputeError(f"missing request for {resource} in container {name} of Pod {name_of(pod)}")
         try:

@@ -17,8 +17,8 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import Cann
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.samples import MetricSamples
 from kcm.protocols.integers import INT32, INT64
 
-MOST_REPLICAS = INT32.stop - 1
-MOST_USAGE = INT64.stop - 1
+MAX_REPLICAS = INT32.stop - 1
+MAX_USAGE = INT64.stop - 1
 ALL = 100  # percent of a request
 
 Values = Mapping[str, int]  # by the pod's name
@@ -166,7 +166,7 @@ def _replicas(
 
 def total(values: Iterable[int]) -> int:
     """Return the sum of the values of all series of an external metric, limited to the maximum of int64."""
-    return min(sum(values), MOST_USAGE)
+    return min(sum(values), MAX_USAGE)
 
 
 def value_replicas(
@@ -195,8 +195,8 @@ def per_replica_replicas(usage: int, *, target: int, reported: int, tolerances: 
         replicas = reported
     else:
         replicas = _round_up(usage / target)
-    if usage >= MOST_USAGE or not reported:
-        return Proposal(replicas, min(usage, MOST_USAGE))
+    if usage >= MAX_USAGE or not reported:
+        return Proposal(replicas, min(usage, MAX_USAGE))
     return Proposal(replicas, -(-usage // reported))
 
 
@@ -205,7 +205,7 @@ def _average(values: Values) -> int:
 
 
 def _round_up(replicas: float) -> int:
-    return min(math.ceil(replicas), MOST_REPLICAS)
+    return min(math.ceil(replicas), MAX_REPLICAS)
 
 
 def _quotient(a: int, b: int) -> int:

@@ -39,7 +39,7 @@ def items_of(document: Any, what: str) -> Sequence[Mapping[str, Any]]:
     items = document.get("items") if isinstance(document, dict) else None
     if items is None:
         return ()
-    if not isinstance(items, list) or not all(isinstance(each, dict) for each in items):
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise ValueError(f"a {what} has a list of items, got {items!r:.80}")
     return items
 
@@ -54,8 +54,10 @@ def resource_samples(items: Sequence[Mapping[str, Any]], resource: str, containe
     """
     found = {}
     for item in items:
-        usage = [_usage(each, resource) for each in _containers(item) if not container or each.get("name") == container]
-        known = [each for each in usage if each is not None]
+        usage = [
+            _usage(entry, resource) for entry in _containers(item) if not container or entry.get("name") == container
+        ]
+        known = [value for value in usage if value is not None]
         if usage and len(known) == len(usage):
             window = parse_duration(_text(item.get("window") or "0s", "window"))
             found[_name(item.get("metadata"))] = MetricSample(_capped(sum(known)), _time(item), window)
@@ -78,7 +80,7 @@ def value_of(item: Mapping[str, Any]) -> int:
 
 def _containers(item: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     containers = item.get("containers") or []
-    if not isinstance(containers, list) or not all(isinstance(each, dict) for each in containers):
+    if not isinstance(containers, list) or not all(isinstance(entry, dict) for entry in containers):
         raise ValueError(f"containers of PodMetrics are a list of maps, got {containers!r:.80}")
     return iter(containers)
 

@@ -21,7 +21,7 @@ from kcm.actors.controllers.apimachinery.resourcequota.reconciler import (
     PRIMARY,
     ResourceQuotaReconciler,
 )
-from kcm.actors.controllers.apimachinery.resourcequota.usage_cache import MOST
+from kcm.actors.controllers.apimachinery.resourcequota.usage_cache import BATCH_SIZE
 from kcm.actors.reconciliation import Change, RequeueAfter
 from kcm.actors.simulation.driver import Bench, Driven, bodies, drive, drive_steps, failing
 from kcm.protocols.messages.command_error import CommandError
@@ -262,9 +262,9 @@ def test_only_new_limits_cause_an_immediate_recount() -> None:
 
 
 def test_many_pods_are_decoded_in_several_syncs() -> None:
-    desk = Desk(quota({"pods": "9"}), [pod(f"p{number}") for number in range(2 * MOST + 1)])
+    desk = Desk(quota({"pods": "9"}), [pod(f"p{number}") for number in range(2 * BATCH_SIZE + 1)])
     assert [desk.drive().result for _ in range(2)] == [RequeueAfter(0.0)] * 2
-    assert bodies(desk.drive(), Update)[0]["status"]["used"] == {"pods": str(2 * MOST + 1)}
+    assert bodies(desk.drive(), Update)[0]["status"]["used"] == {"pods": str(2 * BATCH_SIZE + 1)}
 
 
 def test_changed_objects_are_read_again_and_deleted_ones_dropped() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kcm.actors.controllers.workloads.cronjob.jobs import surplus_jobs
 from kcm.actors.controllers.workloads.cronjob.slots import (
-    MANY,
+    MANY_MISSED,
     NoSlotError,
     latest_due,
     seconds_to_next,
@@ -30,7 +30,7 @@ FEW, NONE = "few", "none"
 
 
 def missed_in_words(missed: int) -> str:
-    return "many" if missed > MANY else FEW if missed else NONE
+    return "many" if missed > MANY_MISSED else FEW if missed else NONE
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.replicas import MOST_REPLICAS, MOST_USAGE, Tolerances
+from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.replicas import MAX_REPLICAS, MAX_USAGE, Tolerances
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.sources import MetricError
 from kcm.protocols.objects import Object
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.cases import (
@@ -72,20 +72,20 @@ UP = [
     (Case("an object, two unready", about_other("10"), (50_000,), 3, 5, "uru"), {"value": "50"}),
     (Case("an object, for each", about_other_each("5"), (20_000,), 3, 4), {"averageValue": "6667m"}),
     (Case("an object, for each reported", about_other_each("2"), (8000,), 3, 4, reported=4), {"averageValue": "2"}),
-    (Case("an object, no end", about_other("1m"), (MOST_USAGE,), 3, MOST_REPLICAS), {"value": f"{MOST_USAGE}m"}),
+    (Case("an object, no end", about_other("1m"), (MAX_USAGE,), 3, MAX_REPLICAS), {"value": f"{MAX_USAGE}m"}),
     (Case("external, two unready", outside("4400m"), (8600,), 3, 2, "uru"), {"value": "8600m"}),
     (Case("external, for each", outside_each("2150m"), (8600,), 3, 4), {"averageValue": "2867m"}),
     (
-        Case("external, for each, no end", outside_each("1m"), (MOST_USAGE,), 1, MOST_REPLICAS),
-        {"averageValue": f"{MOST_USAGE}m"},
+        Case("external, for each, no end", outside_each("1m"), (MAX_USAGE,), 1, MAX_REPLICAS),
+        {"averageValue": f"{MAX_USAGE}m"},
     ),
     (
-        Case("external, as much for each", outside_each(f"{MOST_USAGE}m"), (MOST_USAGE,), 1, 1),
-        {"averageValue": f"{MOST_USAGE}m"},
+        Case("external, as much for each", outside_each(f"{MAX_USAGE}m"), (MAX_USAGE,), 1, 1),
+        {"averageValue": f"{MAX_USAGE}m"},
     ),
     (
-        Case("external, a sum without end", outside(f"{MOST_USAGE}m"), (MOST_USAGE // 2 + 1,) * 2, 3, 3),
-        {"value": f"{MOST_USAGE}m"},
+        Case("external, a sum without end", outside(f"{MAX_USAGE}m"), (MAX_USAGE // 2 + 1,) * 2, 3, 3),
+        {"value": f"{MAX_USAGE}m"},
     ),
 ]
 DOWN = [

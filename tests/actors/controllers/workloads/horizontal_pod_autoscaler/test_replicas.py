@@ -20,8 +20,8 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.pods import (
     pod_requests_by_name,
 )
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.replicas import (
-    MOST_REPLICAS,
-    MOST_USAGE,
+    MAX_REPLICAS,
+    MAX_USAGE,
     Proposal,
     Tolerances,
     average_replicas,
@@ -132,7 +132,7 @@ def test_replicas_for_a_target_average(
         (1050, 1000, 3, 3, 3),
         (10_000, 2000, 0, 0, 5),
         (0, 2000, 0, 0, 0),
-        (MOST_USAGE, 1, 3, 3, MOST_REPLICAS),
+        (MAX_USAGE, 1, 3, 3, MAX_REPLICAS),
     ],
 )
 def test_replicas_for_a_target_value(usage: int, target: int, current: int, ready: int, end: int) -> None:
@@ -148,7 +148,7 @@ def test_replicas_for_a_target_value(usage: int, target: int, current: int, read
         (8600, 2867, 3, 3, 2867),
         (60_000, 20_000, 0, 3, 60_000),
         (0, 20_000, 0, 0, 0),
-        (MOST_USAGE, 1, 3, MOST_REPLICAS, MOST_USAGE),
+        (MAX_USAGE, 1, 3, MAX_REPLICAS, MAX_USAGE),
     ],
 )
 def test_replicas_for_a_value_per_pod(usage: int, target: int, reported: int, end: int, average: int) -> None:
@@ -187,7 +187,7 @@ def test_missing_samples_raise() -> None:
 
 def test_sum_is_limited_to_64_bits() -> None:
     assert total([1, 2]) == 3
-    assert total([MOST_USAGE, MOST_USAGE]) == MOST_USAGE
+    assert total([MAX_USAGE, MAX_USAGE]) == MAX_USAGE
 
 
 @pytest.mark.parametrize(
