@@ -12,18 +12,18 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import dataclass  # noqa: TID251
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.objects import Object, decode_object
 
 M = TypeVar("M")
 
 
-@dataclass(frozen=True, slots=True)
-class Codec(Generic[M]):
+class Codec(Struct, Generic[M], frozen=True):
     """Reader and writer of a model.
 
     read: parses an object's JSON bytes; raises the model's own errors for an invalid object. write: returns a map.
@@ -35,7 +35,7 @@ class Codec(Generic[M]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerReference:
-    """Model of metav1.OwnerReference."""
+    """Model of metav1.OwnerReference. A dataclass, as ObjectMeta."""
 
     apiVersion: str = ""
     kind: str = ""
@@ -47,7 +47,10 @@ class OwnerReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectMeta:
-    """Model of metav1.ObjectMeta for dataclasses, without managedFields. Times are strings."""
+    """Model of metav1.ObjectMeta, without managedFields. Times are strings.
+
+    A dataclass, so that dataclasses.replace and asdict, and pydantic, understand models that contain it.
+    """
 
     name: str = ""
     namespace: str | None = None
@@ -61,7 +64,7 @@ class ObjectMeta:
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     ownerReferences: list[OwnerReference] | None = None
-    finalizers: list[str] | None = field(default=None)
+    finalizers: list[str] | None = None
 
 
 def codec_of(model: type[M]) -> Codec[M]:

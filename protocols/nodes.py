@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from kcm.protocols.bounded_cache import bounded_cache
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, shared_json
 from kcm.protocols.times import parse_time
 
@@ -45,8 +45,7 @@ _ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.i
 _REGION_LABELS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeFacts:
+class NodeFacts(Struct, frozen=True, kw_only=True):
     """Facts of one version of a node.
 
     zone: see zone_of.
@@ -83,8 +82,7 @@ class NodeFacts:
     placement: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseFacts:
+class LeaseFacts(Struct, frozen=True):
     """Facts of one version of a node's lease.
 
     renewed: spec.renewTime, Unix seconds by the holder's clock; None if it was never renewed.

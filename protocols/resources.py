@@ -6,11 +6,10 @@ registry, also for custom resources. The key shows whether an object is namespac
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field  # noqa: TID251
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from kcm.protocols.arguments import check_text
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.models import codec_of
 from kcm.protocols.objects import Object
 
@@ -31,7 +30,7 @@ class Resource(Generic[M]):
     group: "" for the core group.
     kind: the kind of one object; the kind of a list is `<kind>List`.
     model: the class that a lister reads objects as (protocols/models.py); None: maps. It is ignored when Resources are
-        compared. Raises TypeError if the class is not a model.
+        compared, which is why this is a dataclass and not a Struct. Raises TypeError if the class is not a model.
     api_version: as in objects: "v1", "apps/v1".
     id: as in messages: "v1/pods", "apps/v1/replicasets".
     """

@@ -9,12 +9,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
-from kcm.protocols.late_methods import dataclass
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Route(Struct, frozen=True, kw_only=True):
     """Route of the cloud's route table.
 
     destination: a CIDR, spelled as in the node's podCIDR.

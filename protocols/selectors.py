@@ -13,8 +13,9 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn
 
+from msgspec import Struct
+
 from kcm.protocols.integers import parse_int
-from kcm.protocols.late_methods import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
@@ -33,8 +34,7 @@ class Operator(StrEnum):
     LESS_THAN = "<"
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """Condition on one label. values: sorted and distinct; empty for EXISTS and DOES_NOT_EXIST."""
 
     key: str
@@ -74,8 +74,7 @@ class Requirement:
                 return f"{self.key}{self.operator}{self.values[0]}"
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(Struct, frozen=True):
     """Label selector: requirements that must all be met.
 
     Immutable and hashable; without requirements it matches everything.
@@ -317,8 +316,7 @@ class _LabelParser:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class FieldRequirement:
+class FieldRequirement(Struct, frozen=True):
     """Requirement that a field has this value, or does not if `negated`. A missing field has the value ""."""
 
     field: str
@@ -330,8 +328,7 @@ class FieldRequirement:
         return f"{self.field}{'!=' if self.negated else '='}{escaped}"
 
 
-@dataclass(frozen=True, slots=True)
-class FieldSelector:
+class FieldSelector(Struct, frozen=True):
     """Field selector: requirements that must all be met. str() returns the query form.
 
     The resource defines which fields it supports.

@@ -6,8 +6,8 @@ import re
 from typing import Any, NamedTuple
 
 import orjson
+from msgspec import Struct
 
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, encode_to_keep
 from kcm.protocols.versions import ObjectVersion, own_state, parse_version
 
@@ -28,8 +28,7 @@ class WatchLine(NamedTuple):
     object: Object
 
 
-@dataclass(frozen=True, slots=True)
-class ListPage:
+class ListPage(Struct, frozen=True):
     """Page of a list. resource_version: "" if missing. next: token of the next page, "" on the last page."""
 
     items: list[Any]

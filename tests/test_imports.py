@@ -118,8 +118,6 @@ def test_version_is_printed_before_anything_is_imported(asked: str) -> None:
         "kcm.runtime.process",
         "kcm.runtime.process.version",
         "kcm.runtime.process.distributions",
-        "kcm.protocols",
-        "kcm.protocols.late_methods",
     }
 
 

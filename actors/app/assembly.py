@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kcm.actors.app.health import misread
 from kcm.actors.app.tables import plan_tables
@@ -44,7 +46,6 @@ from kcm.actors.reconciliation.derived import MakeTable, new_table
 from kcm.actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
 from kcm.actors.reconciliation.outside import Functions
 from kcm.actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerSpec, Pass
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import LEASE_CANDIDATES
@@ -79,8 +80,7 @@ OWN_MODULES = "kcm.actors."
 COMPONENT = "kube-controller-manager"  # of this program in the file of leader migration
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assembly:
+class Assembly(Struct, frozen=True, kw_only=True):
     """State and services that all actors of one system share."""
 
     transport: Transport

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.unbuilt import UNBUILT
 from kcm.actors.options.known_controllers import KnownController, flags_of_controllers
 from kcm.actors.options.table import all_flags
 from kcm.actors.reconciliation.derived import indexes_of
 from kcm.actors.reconciliation.specs import ControllerSpec
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.process.distributions import may_have_entry_points
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
 GROUP = "kcm.controllers"
 
 
-@dataclass(frozen=True, slots=True)
-class Installed:
+class Installed(Struct, frozen=True):
     """Installed controllers.
 
     specs: controllers that can run.

@@ -10,9 +10,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from msgspec import Struct
+
 from kcm.actors.app.kept_child import KeptChild
 from kcm.protocols.admission_plugins import NEED_CONTROLLERS
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.apiserver.process.launch import CONTEXT, HOLLOW_NODES, SCHEDULER, EmbeddedServer, launch
 from kcm.runtime.apiserver.process.settings import FULL, RBAC, ServerSettings
 from kcm.runtime.logs.standard_log import standard_log
@@ -30,8 +31,7 @@ __all__ = ["CONTEXT", "LocalCluster", "start_local_cluster"]
 NODES = "hollow-cluster"  # in the log and among the health checks
 
 
-@dataclass(slots=True)
-class LocalCluster:
+class LocalCluster(Struct):
     """Running embedded cluster; a context manager that stops both processes."""
 
     server: EmbeddedServer

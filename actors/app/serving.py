@@ -9,6 +9,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Self
 
+from msgspec import Struct
+
 from kcm.actors.app.delegation import Delegation, delegate
 from kcm.actors.app.health import Check
 from kcm.actors.app.system import ControllerSystem
@@ -16,7 +18,6 @@ from kcm.actors.options import Options
 from kcm.actors.options.configz import CONFIGZ_KEY, OWN_KEY, configuration, flag_values, own_configuration
 from kcm.actors.options.feature_gates import features
 from kcm.protocols.arguments import check_function, check_mapping, check_text, check_type
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.http.server.bounded_connections import ConnectionLimits
 from kcm.runtime.metrics.meters import report_build
 from kcm.runtime.metrics.registry import Metrics
@@ -39,8 +40,7 @@ MOST_PORT = 65535
 DESCRIPTORS = 1024  # default limit of file descriptors
 
 
-@dataclass(frozen=True, slots=True)
-class Pages:
+class Pages(Struct, frozen=True):
     """Served pages; a context manager that stops the server."""
 
     urls: tuple[str, ...]  # one for each address

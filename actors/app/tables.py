@@ -8,8 +8,9 @@ forbid the wider watch.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.derived import MakeTable, check_interests, derived_by, indexes_of

@@ -10,16 +10,16 @@ import shutil
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from kcm.actors.options.embedded import EmbeddedServerOptions
 from kcm.actors.options.general import Logging, ProcessOptions
 from kcm.actors.options.validation import embedded_server_faults, logging_faults
 from kcm.protocols.admission_plugins import without_controllers
-from kcm.protocols.late_methods import dataclass
-from kcm.runtime.flags.declaration import Flag, FlagError, fill, flag, flags_in, parse, usage
+from kcm.runtime.flags.declaration import Flag, FlagError, FlagStruct, fill, flag, flags_in, parse, usage
 from kcm.runtime.flags.values import quote
 from kcm.runtime.process.version import this_version
 
@@ -30,8 +30,7 @@ SUMMARY = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Alone:
+class Alone(FlagStruct, frozen=True, kw_only=True):
     """Flags whose counterparts in a run with controllers belong to the controller manager."""
 
     service_cluster_ip_range: tuple[str, ...] = flag(

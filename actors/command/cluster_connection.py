@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from kcm.actors.app.connection import SERVER_WAIT, connect, wait_for_server
 from kcm.actors.app.local_cluster import CONTEXT, LocalCluster

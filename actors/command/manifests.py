@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from kcm.actors.command.run_setup import StartError
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, encode_object, name_of, namespace_of
 from kcm.protocols.resources import resource_path
 from kcm.runtime.client.api import Request, Response
@@ -25,8 +25,7 @@ class ManifestError(StartError):
     """A manifest cannot be loaded. The text contains file, line and problem."""
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Struct, frozen=True):
     """Object of a manifest. where: "FILE:LINE" of its document."""
 
     where: str

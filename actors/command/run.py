@@ -12,9 +12,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from kcm.actors.app.connection import ServerUnavailableError
 from kcm.actors.app.installed import Installed

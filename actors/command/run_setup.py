@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kcm.actors.app.installed import Installed
 from kcm.actors.app.leader_migration import MigrationError, read_migration
@@ -26,7 +28,6 @@ from kcm.actors.options import Options
 from kcm.actors.options.validation import allow_list_fault, emulation_version
 from kcm.actors.reconciliation.specs import ControllerSpec, runs
 from kcm.protocols.admission_plugins import without_controllers
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.calls.threads import ThreadedCalls
 from kcm.runtime.client.connection_settings import is_in_cluster
@@ -70,8 +71,7 @@ def is_true(environ: Mapping[str, str], name: str) -> bool:
     return environ.get(name, "") in TRUE
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class Launch(Struct, frozen=True, kw_only=True):
     """Values that the parts of a run need."""
 
     arguments: tuple[str, ...]

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from msgspec import Struct
+
 from kcm.actors.controllers.shared.option_checks import at_least_one
 from kcm.actors.options import Check, ControllerOptions, Options
 from kcm.actors.options.known_controllers import is_enabled
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.flags.values import DURATION
 
 YEAR = 8760 * 3600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnbuiltController:
+class UnbuiltController(Struct, frozen=True, kw_only=True):
     """The part of a ControllerSpec that the command line uses."""
 
     name: str
@@ -33,8 +33,7 @@ class UnbuiltController:
     checks: tuple[Check, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttachDetachOptions(ControllerOptions):
+class AttachDetachOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "AttachDetachController"
 
     reconcile_sync_period: float = flag(
@@ -55,8 +54,7 @@ class AttachDetachOptions(ControllerOptions):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceTaintEvictionOptions(ControllerOptions):
+class DeviceTaintEvictionOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "DeviceTaintEvictionController"
 
     concurrent_syncs: int = flag(
@@ -64,8 +62,7 @@ class DeviceTaintEvictionOptions(ControllerOptions):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EphemeralVolumeOptions(ControllerOptions):
+class EphemeralVolumeOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "EphemeralVolumeController"
 
     concurrent_syncs: int = flag(
@@ -76,8 +73,7 @@ class EphemeralVolumeOptions(ControllerOptions):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceClaimOptions(ControllerOptions):
+class ResourceClaimOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "ResourceClaimController"
 
     concurrent_syncs: int = flag(
@@ -85,8 +81,7 @@ class ResourceClaimOptions(ControllerOptions):
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidatingAdmissionPolicyStatusOptions(ControllerOptions):
+class ValidatingAdmissionPolicyStatusOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "ValidatingAdmissionPolicyStatusController"
 
     concurrent_syncs: int = flag(

@@ -15,12 +15,13 @@ from __future__ import annotations
 import random
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import field, replace
 from typing import Any, Generic, TypeVar
 from uuid import NAMESPACE_OID, uuid5
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from kcm.actors.reconciliation import actor_names
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Command, Create, Patch, PatchType, Submit
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.lifecycle import Restarted, Wake
@@ -61,14 +62,12 @@ class _Recent(Generic[K, V]):
         return value
 
 
-@dataclass(slots=True)
-class _Similar:
+class _Similar(Struct):
     messages: set[str] = field(default_factory=set)
     last: float = 0.0
 
 
-@dataclass(slots=True)
-class _Written:
+class _Written(Struct):
     """Event that was written before: its name, its count, and when it first occurred."""
 
     name: str = ""
@@ -76,8 +75,7 @@ class _Written:
     first: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class EventWrite:
+class EventWrite(Struct, frozen=True):
     """Write of one Record: create the event, or, if count > 1, update the count of the event with this name."""
 
     name: str
@@ -177,8 +175,7 @@ def event_object(event: Record, write: EventWrite) -> Object:
     }
 
 
-@dataclass(slots=True)
-class _Job:
+class _Job(Struct):
     """Queued write."""
 
     event: Record

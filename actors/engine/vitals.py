@@ -3,8 +3,7 @@
 …Vitals: published after each change, and read by health checks without a message (runtime/system/vitals.py).
 …Description: reply to Describe, for people and tests; encoded as a JSON object with these fields.
 
-Times are monotonic. Frequently published values are named tuples, because creating one takes a third of the time of a
-frozen dataclass.
+Times are monotonic.
 """
 
 from __future__ import annotations
@@ -13,24 +12,24 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from kcm.protocols.codec import encode
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.lifecycle import Description
 from kcm.runtime.scheduling.work_queue import Pending
 
 
 def description(name: str, facts: object) -> bytes:
-    """Return the encoded reply to Describe. facts: a dataclass that can be encoded as JSON."""
-    return encode(Description(name, orjson.dumps(facts)))
+    """Return the encoded reply to Describe. facts: a Struct that can be encoded as JSON."""
+    return encode(Description(name, orjson.dumps(facts, default=asdict)))
 
 
 # The manager.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildVitals:
+class ChildVitals(Struct, frozen=True, kw_only=True):
     """State of one child of the manager."""
 
     alive: bool
@@ -41,8 +40,7 @@ class ChildVitals:
     started_at: float | None  # None: not started yet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagerDescription:
+class ManagerDescription(Struct, frozen=True, kw_only=True):
     """State of the manager."""
 
     leading: bool
@@ -64,8 +62,7 @@ class ManagerVitals(NamedTuple):
 # The elector.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ElectorVitals:
+class ElectorVitals(Struct, frozen=True, kw_only=True):
     """State of the leader election."""
 
     leading: bool
@@ -84,8 +81,7 @@ class ElectorVitals:
 # Discovery.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StalledDiscovery:
+class StalledDiscovery(Struct, frozen=True, kw_only=True):
     """Part of the API whose discovery fails."""
 
     what: str  # a group version, or "/api" or "/apis" for everything below
@@ -93,8 +89,7 @@ class StalledDiscovery:
     since: float  # when its discovery first failed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiscoveryVitals:
+class DiscoveryVitals(Struct, frozen=True, kw_only=True):
     """State of the discovery."""
 
     resources: int  # number of known resources
@@ -122,8 +117,7 @@ class PendingKey(NamedTuple):
     awaited: Sequence[Command]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldKey:
+class HeldKey(Struct, frozen=True, kw_only=True):
     """Key (or pass) that is held back because its reconciliation hung. hangs: its thread still hangs."""
 
     queue: str
@@ -158,8 +152,7 @@ class ControllerVitals(NamedTuple):
     misread: tuple[Misread, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueDescription:
+class QueueDescription(Struct, frozen=True, kw_only=True):
     """State of one queue of a controller."""
 
     queued: int  # keys that are ready to be reconciled
@@ -169,8 +162,7 @@ class QueueDescription:
     longest_running_seconds: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassDescription:
+class PassDescription(Struct, frozen=True, kw_only=True):
     """State of one pass of a controller."""
 
     running_seconds: float
@@ -178,8 +170,7 @@ class PassDescription:
     failures: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerDescription:
+class ControllerDescription(Struct, frozen=True, kw_only=True):
     """State of a controller. Numbers without a queue are the sum of all queues."""
 
     ready: bool

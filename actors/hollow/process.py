@@ -11,9 +11,10 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from kcm.actors.app.connection import connect
 from kcm.actors.app.system import ControllerSystem

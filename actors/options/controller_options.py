@@ -1,7 +1,6 @@
 """Options of one controller, declared beside its reconciler.
 
-    @dataclass(frozen=True, slots=True, kw_only=True)
-    class JobOptions(ControllerOptions):
+    class JobOptions(ControllerOptions, frozen=True, kw_only=True):
         configz_block = "JobController"
 
         concurrent_syncs: int = flag(
@@ -16,12 +15,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from kcm.runtime.flags.declaration import FlagStruct
 
-class ControllerOptions:
-    """Base of frozen dataclasses whose fields are all declared with flag().
+
+class ControllerOptions(FlagStruct, frozen=True, kw_only=True):
+    """Base of the options of a controller, whose fields are all declared with flag().
 
     configz_block: block of /configz that contains the flags; also determines the order of their section in --help.
     """
 
-    __slots__ = ()
     configz_block: ClassVar[str] = ""

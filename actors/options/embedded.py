@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from kcm.protocols.late_methods import dataclass
-from kcm.runtime.flags.declaration import flag
+from kcm.runtime.flags.declaration import FlagStruct, flag
 from kcm.runtime.flags.values import FILES, INT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddedServerOptions:
+class EmbeddedServerOptions(FlagStruct, frozen=True, kw_only=True):
     """Flags of the API server that kcm starts when no cluster is given. `run-kcm apiserver` also has them."""
 
     directory: str = flag(
@@ -106,8 +104,7 @@ class EmbeddedServerOptions:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Embedded(EmbeddedServerOptions):
+class Embedded(EmbeddedServerOptions, frozen=True, kw_only=True):
     """Flags of the embedded cluster, which kcm starts when no cluster is given."""
 
     hollow_nodes: int = flag(3, "Number of hollow nodes, whose pods run in appearance only.", kind=INT)
@@ -115,8 +112,7 @@ class Embedded(EmbeddedServerOptions):
     apply: tuple[str, ...] = flag((), "Path to a manifest to load at startup. May be repeated.", kind=FILES)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnosis:
+class Diagnosis(FlagStruct, frozen=True, kw_only=True):
     journal: str = flag(
         "", "Path to a file that every message between actors is recorded in. It contains Secrets; its mode is 0600."
     )

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
+from msgspec import Struct
+
 from kcm.actors.options.known_gates import ALPHA, BETA, DEPENDENCIES, GA, STAGES
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.values import parse_bool
 
 COMPONENT = "kube"
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """Known feature gate."""
 
     default: bool

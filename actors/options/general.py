@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import tempfile
 
-from kcm.protocols.late_methods import dataclass
-from kcm.runtime.flags.declaration import flag
+from kcm.runtime.flags.declaration import FlagStruct, flag
 from kcm.runtime.flags.values import DURATION, FLOAT32, INT, LEVEL, MAP, PAIRS, VERSION, VMODULE
 from kcm.runtime.logs.settings import LogSettings
 
@@ -19,8 +18,7 @@ GONE_WITH_KLOG = "Kubernetes 1.26 removed it"
 GONE = "Kubernetes removed it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Debugging:
+class Debugging(FlagStruct, frozen=True, kw_only=True):
     profiling: bool = flag(True, "Enable profiling via web interface host:port/debug/pprof/.", config="enableProfiling")
     contention_profiling: bool = flag(
         False,
@@ -29,8 +27,7 @@ class Debugging:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderMigration:
+class LeaderMigration(FlagStruct, frozen=True, kw_only=True):
     enabled: bool = flag(
         False,
         "Enable controller leader migration.",
@@ -46,8 +43,7 @@ class LeaderMigration:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Generic:
+class Generic(FlagStruct, frozen=True, kw_only=True):
     controllers: tuple[str, ...] = flag(
         ("*",),
         "Controllers to enable: '*' enables all that are on by default, 'foo' enables the controller foo, '-foo' "
@@ -97,14 +93,12 @@ class Generic:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
+class Client(FlagStruct, frozen=True, kw_only=True):
     kubeconfig: str = flag("", "Path to a kubeconfig file for the API server.", config="kubeconfig")
     master: str = flag("", "URL of the API server. Overrides the server in --kubeconfig.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientLimits:
+class ClientLimits(FlagStruct, frozen=True, kw_only=True):
     qps: float = flag(
         20.0,
         "Requests per second that one controller may send to the API server. A negative value removes the limit; "
@@ -128,8 +122,7 @@ class ClientLimits:
 ON_LOSS = ("exit", "standby")  # values of --leader-elect-on-loss
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaderElection:
+class LeaderElection(FlagStruct, frozen=True, kw_only=True):
     enabled: bool = flag(
         True,
         "Acquire the leader election Lease before starting any controller, so that only one of several managers "
@@ -178,8 +171,7 @@ class LeaderElection:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cloud:
+class Cloud(FlagStruct, frozen=True, kw_only=True):
     use_service_account_credentials: bool = flag(
         False,
         "Use the credentials of a separate service account for each controller.",
@@ -239,8 +231,7 @@ class Cloud:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricsOptions:
+class MetricsOptions(FlagStruct, frozen=True, kw_only=True):
     allow_metric_labels: tuple[tuple[str, str], ...] = flag(
         (),
         "Allowed values of a label of a metric, as metric,label=v1,v2; other values are shown as 'unexpected'. Several "
@@ -256,8 +247,7 @@ class MetricsOptions:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Logging:
+class Logging(FlagStruct, frozen=True, kw_only=True):
     format: str = flag("text", "Log format: 'text' or 'json'.", name="logging-format")
     verbosity: int = flag(
         0,
@@ -315,8 +305,7 @@ class Logging:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retired:
+class Retired(FlagStruct, frozen=True, kw_only=True):
     """Flags of old releases, which have no effect."""
 
     google_json_key: str = flag("", "Key for a cloud.", hidden=True, retired=GONE)
@@ -335,8 +324,7 @@ class Retired:
     volume_host_allow_local_loopback: bool = flag(True, "Fetch from loopback.", hidden=True, retired=GONE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessOptions:
+class ProcessOptions(FlagStruct, frozen=True, kw_only=True):
     help: bool = flag(False, "Show this help.", short="h")
     version: str = flag(
         "", "Print the version and exit; 'raw' for all of it, 'vX.Y.Z' to report that one.", kind=VERSION

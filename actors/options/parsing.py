@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kcm.actors.options.feature_gates import GATES, resolve, without_effect
 from kcm.actors.options.known_controllers import KnownController, aliases_of, flags_of_controllers, in_order

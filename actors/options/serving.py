@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from kcm.protocols.late_methods import dataclass
-from kcm.runtime.flags.declaration import flag
+from kcm.runtime.flags.declaration import FlagStruct, flag
 from kcm.runtime.flags.values import DURATION, INT, INTEGERS, NAMED_PAIRS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SecureServing:
+class SecureServing(FlagStruct, frozen=True, kw_only=True):
     bind_address: str = flag("0.0.0.0", "Address to serve HTTPS on. With an embedded cluster the default is 127.0.0.1.")
     port: int = flag(
         10257,
@@ -45,8 +43,7 @@ class SecureServing:
     permit_port_sharing: bool = flag(False, "Listen with SO_REUSEPORT, so that several processes can share the port.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlainServing:
+class PlainServing(FlagStruct, frozen=True, kw_only=True):
     """HTTP without TLS, served only if one of the two flags is given.
 
     Old releases served all addresses by default. As these pages need no credentials, the default here is loopback.
@@ -60,8 +57,7 @@ class PlainServing:
     port: int = flag(10252, "Port to serve plain HTTP on. HTTP is served if this flag or --address is set.", kind=INT)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Authentication:
+class Authentication(FlagStruct, frozen=True, kw_only=True):
     kubeconfig: str = flag(
         "",
         "Path to a kubeconfig file for the API server that reviews tokens. If empty, the API server of the pod is "
@@ -109,8 +105,7 @@ class Authentication:
     requestheader_uid_headers: tuple[str, ...] = flag((), "Request headers that contain the UID of the user.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Authorization:
+class Authorization(FlagStruct, frozen=True, kw_only=True):
     always_allow_paths: tuple[str, ...] = flag(
         ("/healthz", "/readyz", "/livez"),
         "HTTPS paths that are served without authorization. A trailing '*' matches any suffix.",

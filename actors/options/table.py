@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import field, fields, replace
 from itertools import takewhile
 from types import MappingProxyType
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
+
+from msgspec import field
+from msgspec.structs import replace
 
 from kcm.actors.options import general, serving
 from kcm.actors.options.controller_options import ControllerOptions
 from kcm.actors.options.embedded import Diagnosis, Embedded
 from kcm.actors.options.feature_gates import DEFAULTS
-from kcm.protocols.late_methods import dataclass
-from kcm.runtime.flags.declaration import Flag, flags_of, group, spellings
+from kcm.protocols.reprs import repr_without
+from kcm.runtime.flags.declaration import Flag, FlagStruct, flags_of, group, spellings
 
 G = TypeVar("G", bound=ControllerOptions)
 NO_GROUPS: Mapping[type[ControllerOptions], ControllerOptions] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(FlagStruct, frozen=True, kw_only=True):
     """Parsed command line. Options() has the default of every flag."""
 
     debugging: general.Debugging = group(general.Debugging, "debugging", config="Generic.Debugging")
@@ -47,8 +48,11 @@ class Options:
     # Every known feature gate, and whether it is enabled.
     feature_gates: Mapping[str, bool] = field(default_factory=lambda: MappingProxyType(dict(DEFAULTS)))
     given: frozenset[str] = frozenset()  # names of the flags on the command line
-    flags: tuple[Flag, ...] = field(default_factory=lambda: CORE_FLAGS, repr=False)  # all known flags
+    flags: tuple[Flag, ...] = field(default_factory=lambda: CORE_FLAGS)  # all known flags
     warnings: tuple[str, ...] = ()  # log lines about flags without effect
+
+    def __repr__(self) -> str:
+        return repr_without(self, "flags")
 
     def __getitem__(self, group: type[G]) -> G:
         """Return the options of one controller, or their defaults."""
@@ -103,7 +107,7 @@ class Options:
 
 CORE_FLAGS: tuple[Flag, ...] = flags_of(Options)
 CORE_GROUPS: Mapping[type, str] = {  # group → its field
-    cast("type", member.default_factory): member.name for member in fields(Options) if "section" in member.metadata
+    described["group"]: name for name, described in Options.declared.items()
 }
 BEHIND_CONTROLLERS = "metrics"  # the section of --help that follows the sections of controllers
 

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Generic
 
+from msgspec import Struct
+
 from kcm.actors.reconciliation.watches import Change, K_co, Watch
 from kcm.protocols.arguments import check_function, check_text, check_type
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.messages.watches import EVERYTHING, Interest
 from kcm.protocols.resources import Resource
 from kcm.runtime.tables.tables import Tables
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Discovered(Generic[K_co]):
+class Discovered(Struct, Generic[K_co], frozen=True, kw_only=True):
     """Watch of every watchable resource that `select` accepts, except those that the spec watches or reads by name.
 
     A reconciler gets the present tables from `tables.discovered()` and reads them by Resource like other tables. A

@@ -8,7 +8,8 @@ import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, cast, runtime_checkable
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.messages.awaitables import Awaited
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.events import Record
@@ -23,8 +24,7 @@ def check_seconds(what: str, seconds: Any) -> None:
         raise ValueError(f"{what} takes a number of seconds, 0 or more, not {seconds!r}")
 
 
-@dataclass(frozen=True, slots=True)
-class RequeueAfter:
+class RequeueAfter(Struct, frozen=True):
     """Result of a reconciliation that succeeded: reconcile the key again after this delay, or earlier at an event.
 
     Raises TypeError or ValueError unless the delay is a number of seconds, 0 or more.
@@ -36,16 +36,14 @@ class RequeueAfter:
         check_seconds("RequeueAfter", self.seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Tell(Awaited[None]):
+class Tell(Struct, Awaited[None], frozen=True):
     """Message to another actor (a child, or the manager). The reconciliation that yields it does not wait."""
 
     to: str
     message: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Enqueue(Awaited[None]):
+class Enqueue(Struct, Awaited[None], frozen=True):
     """Key to add to a queue of the controller, now or after a delay.
 
     It is yielded by a reconciliation, which does not wait, or returned by on_message.

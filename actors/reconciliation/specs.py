@@ -10,8 +10,10 @@ GREETER = ControllerSpec(
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import KW_ONLY, field, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_type_hints
+
+from msgspec import Struct, field
 
 from kcm.actors.options import Check, ControllerOptions, Options
 from kcm.actors.options.known_controllers import is_enabled
@@ -19,7 +21,6 @@ from kcm.actors.reconciliation.discovered import Discovered
 from kcm.actors.reconciliation.reconciler import Running
 from kcm.actors.reconciliation.watches import Read, Selecting, Watch
 from kcm.protocols.arguments import check_each, check_function, check_number, check_text, check_type
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.outcomes import FAILURES, Invalid, Outcome
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import Resource
@@ -38,8 +39,7 @@ R = TypeVar("R")  # a reconciler
 K = TypeVar("K", bound=Hashable)  # a key
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerContext:
+class ControllerContext(Struct, frozen=True, kw_only=True):
     """Arguments to build a reconciler from. Every incarnation of its actor has a new one.
 
     authority: PEM certificates of the API server that the kubeconfig contains inline; b"" if it contains none.
@@ -71,15 +71,16 @@ def call_reconcile(reconciler: Any, key: Any) -> Running:
     return running
 
 
-@dataclass(frozen=True, slots=True)
-class AnyQueue:
+class _QueueName(Struct, frozen=True):
+    name: str = ""
+
+
+class AnyQueue(_QueueName, frozen=True, kw_only=True):
     """Queue without type parameters, for tuples of queues.
 
     With this class mypy infers the types of each queue from the queue itself, and not from the tuple that contains it.
     """
 
-    name: str = ""
-    _: KW_ONLY
     watches: tuple[Watch[Any], ...] = ()
     reconcile: Callable[[Any, Any], Running] = call_reconcile
     concurrency: int | Callable[[Options], int] = 5
@@ -113,8 +114,7 @@ class AnyQueue:
         check_number(f"retry_burst of {name}", self.retry_burst, least=1, whole=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Queue(AnyQueue, Generic[R, K]):
+class Queue(AnyQueue, Generic[R, K], frozen=True, kw_only=True):
     """Work queue of a controller, with keys of type K, and the function that reconciles a key.
 
     name: in workqueue_* metrics and logs; empty: the controller's name without "-controller".
@@ -131,13 +131,15 @@ class Queue(AnyQueue, Generic[R, K]):
     reports_as: name in workqueue_* metrics if it is not `name`; queues of the same name share their series.
     """
 
-    _: KW_ONLY
     watches: tuple[Watch[K], ...] = ()
     reconcile: Callable[[R, K], Running] = call_reconcile
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class _PassName(Struct, frozen=True):
+    name: str
+
+
+class Pass(_PassName, frozen=True, kw_only=True):
     """Periodic work of a controller, without a key.
 
     A pass first runs when the controller is ready, and again `every` seconds after it ended, or after the seconds of
@@ -150,8 +152,6 @@ class Pass:
     queue: name under which it has workqueue_* metrics, like a queue with one key; empty: none.
     """
 
-    name: str
-    _: KW_ONLY
     every: float | Callable[[Options], float]
     run: Callable[[Any], Running]
     queue: str = ""
@@ -164,8 +164,12 @@ class Pass:
         _refuse_number(f"pass {self.name!r}", every=self.every)
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class _NamedListener(Struct, frozen=True):
+    name: str
+    listen: Listen
+
+
+class Source(_NamedListener, frozen=True, kw_only=True):
     """Listener to events outside the cluster, which enqueues keys.
 
     async def changes(waker: Waker) -> AsyncIterator[str]:
@@ -183,9 +187,6 @@ class Source:
     queue: name of the queue in the spec; empty: the first.
     """
 
-    name: str
-    listen: Listen
-    _: KW_ONLY
     queue: str = ""
 
     def __post_init__(self) -> None:
@@ -195,8 +196,7 @@ class Source:
         _refuse_uncallable(f"source {self.name!r}", listen=self.listen)
 
 
-@dataclass(frozen=True, slots=True)
-class Index:
+class Index(Struct, frozen=True):
     """Index of a controller's lister; see Lister.indexed. `values_of` returns the values of an object.
 
     Controllers that declare an index of the same name for a resource share it, and must declare the same function.
@@ -213,8 +213,7 @@ class Index:
         check_function(f"values_of of the index {self.name!r}", self.values_of)
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """Values that are derived once from each object of a resource, so that it need not be decoded to read them.
 
     They are available as `lister.entry(key).facts`, and an Interest can name them.
@@ -251,8 +250,7 @@ def names_of_facts(derive: Callable[[Object], Any]) -> frozenset[str]:
     return frozenset(getattr(returned, "__struct_fields__", getattr(returned, "_fields", ())))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerSpec:
+class ControllerSpec(Struct, frozen=True, kw_only=True):
     """Declaration of a controller.
 
     name: canonical name, as in --controllers and logs.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import KW_ONLY, replace
 from typing import Generic, Self, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kcm.actors.options import Options
 from kcm.protocols.arguments import check_type
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.watches import EVERYTHING, EventType, Interest, WatchEvent
 from kcm.protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key
 from kcm.protocols.resources import Resource
@@ -105,8 +106,11 @@ class _MetadataChange(Change):
         return {"metadata": decode_object(raw)["metadata"]}
 
 
-@dataclass(frozen=True, slots=True)
-class Selecting:
+class _OfResource(Struct, frozen=True):
+    resource: Resource
+
+
+class Selecting(_OfResource, frozen=True, kw_only=True):
     """Selection of the objects of a resource that a controller and its lister see.
 
     An object that begins to match is ADDED, an object that no longer matches is DELETED. Only selected objects are
@@ -118,8 +122,6 @@ class Selecting:
     metadata_only: see only the metadata of each object, without facts.
     """
 
-    resource: Resource
-    _: KW_ONLY
     labels: str = ""
     fields: str = ""
     namespaces: Namespaces = None
@@ -164,13 +166,11 @@ class Selecting:
         return replace(self, namespaces=None if found is None else tuple(found))
 
 
-@dataclass(frozen=True, slots=True)
-class Read(Selecting):
+class Read(Selecting, frozen=True):
     """Resource that a controller reads, but whose changes do not enqueue keys."""
 
 
-@dataclass(frozen=True, slots=True)
-class Watch(Selecting, Generic[K_co]):
+class Watch(Selecting, Generic[K_co], frozen=True):
     """Watch of a resource, whose changes enqueue keys of type K_co. The objects are selected as in Selecting.
 
     to: returns the keys of a change. It is called for every change that meets the interest, so it must be cheap. It

@@ -12,11 +12,11 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from msgspec.structs import replace
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.controllers.apimachinery import garbage_collector, namespace

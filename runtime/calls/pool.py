@@ -14,7 +14,8 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.messages.outcomes import Outcome, Refused, Unknown
 from kcm.runtime.calls.prepared_calls import HungCall, OnOutcome, PreparedCall
 from kcm.runtime.scheduling.clock import Clock
@@ -24,8 +25,7 @@ NOT_HELD = "the lease is not held any more"
 ENDS = "the system ends"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolLimits:
+class PoolLimits(Struct, frozen=True, kw_only=True):
     # Calls at once, except those that hang.
     workers: int = 16
     # Workers in total.
@@ -34,8 +34,7 @@ class PoolLimits:
     wait: float = 30.0
 
 
-@dataclass(slots=True)
-class _Given:
+class _Given(Struct):
     """State of one call."""
 
     prepared: PreparedCall

@@ -12,8 +12,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from msgspec import Struct
+
 from kcm.protocols.codec import pack
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.calls import Call
 from kcm.protocols.messages.cloud import CloudCall
 from kcm.protocols.messages.outcomes import Done, Outcome, Raised, qualified_name
@@ -23,8 +24,7 @@ from kcm.runtime.scheduling.permits import ALWAYS, Permit
 OnOutcome = Callable[[Outcome], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PreparedCall:
+class PreparedCall(Struct, frozen=True, kw_only=True):
     """Call that is ready to be made.
 
     command: as submitted.

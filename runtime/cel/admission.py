@@ -15,8 +15,9 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from kcm.protocols.errors import aggregate
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.cel import types
 from kcm.runtime.cel.attributes import LazyFields
 from kcm.runtime.cel.declarations import Environment
@@ -124,8 +125,7 @@ def admission_environment(
     return Environment(environment.functions, names, structs, environment.checks, environment.type_names)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expression:
+class Expression(Struct, frozen=True, kw_only=True):
     """A compiled expression, or the reason why it cannot be used.
 
     type: type of the result; dyn if it is unknown

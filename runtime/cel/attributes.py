@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.runtime.cel import values
 from kcm.runtime.cel.errors import EvaluationError, no_such_key
 from kcm.runtime.cel.frame import Closure, Frame
@@ -28,8 +29,7 @@ class LazyFields:
         self.field = field
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """Access by one key.
 
     key: a constant key, unless it is `computed`.

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.runtime.cel.effort import OF_NODE, pass_time
 from kcm.runtime.cel.syntax import (
     ACCUMULATOR,
@@ -31,8 +32,7 @@ MOST = 2**64 - 1
 TRAVERSAL, PATTERN = 0.1, 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """Range of a size or a cost. Sums and products are capped at MOST."""
 
     least: int
@@ -64,8 +64,7 @@ def fixed(number: int) -> Range:
     return Range(number, number)
 
 
-@dataclass(frozen=True, slots=True)
-class Sized:
+class Sized(Struct, frozen=True):
     """Argument or target of a call, for cost estimates. path: its path from a variable, or empty."""
 
     node: Node | None
@@ -74,8 +73,7 @@ class Sized:
     size: Range | None
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     cost: Range
     size: Range | None = None
 
@@ -86,8 +84,7 @@ CallEstimator = Callable[[str, str, Sized | None, list[Sized], Callable[[Sized],
 """Function, overload, target, arguments, and sizes of them: what a library's call costs without its arguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Entries:
+class _Entries(Struct, frozen=True):
     """Sizes of a container's keys and values. kind: list or map."""
 
     kind: str
@@ -100,8 +97,7 @@ class _Entries:
         return _Entries(self.kind, self.key.union(other.key), self.value.union(other.value))
 
 
-@dataclass(frozen=True, slots=True)
-class _Local:
+class _Local(Struct, frozen=True):
     path: tuple[str, ...]
     size: Range | None
     entries: _Entries | None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field
 from typing import Any
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct, field
+
 from kcm.runtime.cel import types
 from kcm.runtime.cel.types import Type
 from kcm.runtime.cel.values import NAMES, Optional, Value
@@ -15,8 +15,7 @@ from kcm.runtime.cel.values import NAMES, Optional, Value
 Implementation = Callable[..., Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Overload:
+class Overload(Struct, frozen=True):
     """One overload of a function.
 
     name: cel-go's overload id, under which its cost is known
@@ -31,8 +30,7 @@ class Overload:
     type_parameters: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(Struct, frozen=True):
     name: str
     overloads: tuple[Overload, ...]
 
@@ -101,8 +99,7 @@ def _split(text: str) -> list[str]:
     return [piece for piece in (*pieces, text[start:]) if piece.strip()]
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """Names that an expression may use: functions, variables with their types, and the fields of struct types."""
 
     functions: Library

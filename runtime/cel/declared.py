@@ -12,7 +12,8 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.runtime.cel import types
 from kcm.runtime.cel.costs import Range
 from kcm.runtime.cel.identifiers import RESERVED, escaped
@@ -27,8 +28,7 @@ LONGEST_TIME, DATE = 32, 12  # characters in JSON, with their quotation marks
 STRING_SCHEMA: Schema = {"type": "string"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declared:
+class Declared(Struct, frozen=True, kw_only=True):
     """Declaration of a value by a schema.
 
     smallest: minimum size of the value in JSON, in bytes

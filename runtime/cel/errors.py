@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 NOWHERE = -1
 MOST_ISSUES = 100
 LONGEST_SNIPPET = 16384  # maximum length of a quoted line, in characters
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(Struct, frozen=True):
     """Error of the parser or the checker.
 
     at: offset into the expression, in code points; NOWHERE without a position.

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.runtime.cel.errors import Issue
 
 _ESCAPE = r"""\\(?:[abfnrtv"'\\?`]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-3][0-7]{2})"""
@@ -31,8 +32,7 @@ SIMPLE_ESCAPES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """One token. kind: ident, escaped, int, uint, float, string, end, or the text of an operator or keyword."""
 
     kind: str

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.patterns import PatternError, compiled
 from kcm.runtime.cel import effort, values
 from kcm.runtime.cel.actual_costs import call_cost
@@ -45,8 +46,7 @@ GROWING = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Attribute:
+class _Attribute(Struct, frozen=True):
     """Access path to a value: a base and steps from it.
 
     charge: cost besides that of the steps; 0 if this is a branch of a conditional or the key of another attribute.

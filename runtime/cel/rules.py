@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.runtime.cel import types
 from kcm.runtime.cel.costs import Range
 from kcm.runtime.cel.declarations import Environment
@@ -23,8 +24,7 @@ ABSENT: Any = object()
 """In place of an old value, where there is none."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidationRule:
+class ValidationRule(Struct, frozen=True, kw_only=True):
     """A compiled validation rule of a schema.
 
     source: the rule in the schema

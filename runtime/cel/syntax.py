@@ -5,35 +5,30 @@ Source: cel-go common/ast/expr.go.
 
 from __future__ import annotations
 
-from dataclasses import field
+from msgspec import Struct, field
 
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.cel.types import DYN, Type
 from kcm.runtime.cel.values import Value
 
 ACCUMULATOR = "@result"
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Node:
+class Node(Struct, kw_only=True, eq=False):
     """Node of a syntax tree. at: offset of the token at which an error is reported."""
 
     at: int
     type: Type = DYN
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Literal(Node):
+class Literal(Node, kw_only=True, eq=False):
     value: Value
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Ident(Node):
+class Ident(Node, kw_only=True, eq=False):
     name: str
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Select(Node):
+class Select(Node, kw_only=True, eq=False):
     """Selection: operand.field, operand.?field (optional), or has(operand.field) (test)."""
 
     operand: Node
@@ -43,8 +38,7 @@ class Select(Node):
     resolved: str | None = None  # name of the variable that the selection refers to, such as a variable "a.b"
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class CallNode(Node):
+class CallNode(Node, kw_only=True, eq=False):
     """Call of a function or operator. Logical operators have two or more arguments. target: of a member call."""
 
     function: str
@@ -53,40 +47,34 @@ class CallNode(Node):
     overloads: tuple[str, ...] = ()
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class ListLiteral(Node):
+class ListLiteral(Node, kw_only=True, eq=False):
     elements: list[Node]
     optionals: frozenset[int] = frozenset()  # indices of optional elements, ?e
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class MapEntry:
+class MapEntry(Struct, kw_only=True, eq=False):
     key: Node
     value: Node
     optional: bool
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class MapLiteral(Node):
+class MapLiteral(Node, kw_only=True, eq=False):
     entries: list[MapEntry]
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class FieldEntry:
+class FieldEntry(Struct, kw_only=True, eq=False):
     at: int
     name: str
     value: Node
     optional: bool
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class StructLiteral(Node):
+class StructLiteral(Node, kw_only=True, eq=False):
     type_name: str
     fields: list[FieldEntry]
 
 
-@dataclass(slots=True, eq=False, kw_only=True)
-class Comprehension(Node):
+class Comprehension(Node, kw_only=True, eq=False):
     """Macro over a list or map, as written and as cel-go's fold, from which types and costs are derived.
 
     macro: all, exists, exists_one, map, transform_map, transform_map_entry, or bind, which only names a value:
@@ -108,8 +96,7 @@ class Comprehension(Node):
     accumulator: str = ACCUMULATOR
 
 
-@dataclass(slots=True, eq=False)
-class Tree:
+class Tree(Struct, eq=False):
     """Parsed expression. depth: maximum nesting of the nodes, as written."""
 
     expression: str

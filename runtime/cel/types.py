@@ -5,18 +5,17 @@ Source: cel-go common/types/types.go, checker/types.go, checker/format.go.
 
 from __future__ import annotations
 
-from dataclasses import field
 from typing import Final
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 SIMPLE: Final = frozenset(
     {"bool", "bytes", "double", "int", "string", "uint", "duration", "timestamp", "struct", "any"}
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Type:
+class Type(Struct, frozen=True):
     """A type.
 
     kind: such as "list" or "dyn"
@@ -27,10 +26,10 @@ class Type:
     kind: str
     name: str = ""
     params: tuple[Type, ...] = ()
-    free: bool = field(default=False, init=False, repr=False, compare=False)  # contains a type parameter
+    free: bool = False  # contains a type parameter; computed from the other fields
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "free", self.kind == "param" or any(each.free for each in self.params))
+        force_setattr(self, "free", self.kind == "param" or any(each.free for each in self.params))
 
     def __str__(self) -> str:
         """Return the name in error messages."""

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.runtime.cel.effort import spend
 from kcm.runtime.cel.errors import EvaluationError
 
@@ -48,25 +49,21 @@ class _Span:
         return self.nanoseconds >= other.nanoseconds
 
 
-@dataclass(frozen=True, slots=True)
-class Duration(_Span):
+class Duration(_Span, Struct, frozen=True):  # the comparisons of _Span, not of Struct
     nanoseconds: int
 
 
-@dataclass(frozen=True, slots=True)
-class Timestamp(_Span):
+class Timestamp(_Span, Struct, frozen=True):  # the comparisons of _Span, not of Struct
     """A time. nanoseconds: since 1970 in UTC, may be negative."""
 
     nanoseconds: int
 
 
-@dataclass(frozen=True, slots=True)
-class TypeValue:
+class TypeValue(Struct, frozen=True):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Optional:
+class Optional(Struct, frozen=True):
     present: bool
     value: Value = None
 

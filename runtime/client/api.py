@@ -7,12 +7,11 @@ requests, received by HTTP or, in the simulator, directly.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Protocol, runtime_checkable
 
 import orjson
+from msgspec import Struct, field
 
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.scheduling.permits import ALWAYS, Permit
 
 JSON = "application/json"
@@ -21,8 +20,7 @@ METADATA = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 METADATA_LIST = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(Struct, frozen=True, kw_only=True):
     """One request to an API server."""
 
     method: str
@@ -52,8 +50,7 @@ class Request:
         return name if field == "metadata.name" and "," not in name else ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class Response(Struct, frozen=True, kw_only=True):
     """Response, or the reason why the server did not respond."""
 
     # 0 without a response; the request may have been carried out nevertheless, unless sent is False.
@@ -83,10 +80,7 @@ class Response:
             return f"the server returned {self.status}"
 
     def remarked(self, warnings: tuple[str, ...], annotations: Mapping[str, str] | None) -> Response:
-        """Return a copy with these warnings and annotations added.
-
-        Nearly every write has some, so this does without dataclasses.replace, which is slow.
-        """
+        """Return a copy with these warnings and annotations added."""
         return Response(
             status=self.status,
             body=self.body,

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import math
-from dataclasses import field, replace
 from pathlib import Path
 from typing import Protocol
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
+from kcm.protocols.reprs import repr_without
 
 
 class ConfigError(Exception):
     """An error in the client configuration: one line that names the file and the field."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pem:
+class Pem(Struct, frozen=True, kw_only=True):
     """Certificates or a key, inline or in a file."""
 
     # File and field that named it, for errors.
     origin: str
     # "" if data is given.
     path: str = ""
-    data: bytes = field(default=b"", repr=False)
+    data: bytes = b""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "data")
 
     def read(self) -> bytes:
         """Return the content. Raises ConfigError if the file cannot be read or is empty."""
@@ -37,17 +41,19 @@ class Pem:
         return data
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credential:
+class Credential(Struct, frozen=True, kw_only=True):
     """Credentials of a client, valid for a time."""
 
     # Value of the header; "" for none.
-    authorization: str = field(default="", repr=False)
+    authorization: str = ""
     # PEM, both or neither.
     certificate: bytes = b""
-    key: bytes = field(default=b"", repr=False)
+    key: bytes = b""
     # Seconds for which the credential is used without a new one.
     lifetime: float = math.inf
+
+    def __repr__(self) -> str:
+        return repr_without(self, "authorization", "key")
 
 
 class CredentialSource(Protocol):
@@ -57,8 +63,7 @@ class CredentialSource(Protocol):
         """Return the current credential. Blocks: reads a file or runs a program. Raises ConfigError."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientConfig:
+class ClientConfig(Struct, frozen=True, kw_only=True):
     """All settings of a client."""
 
     # URL without a trailing slash, possibly with a path.
@@ -75,9 +80,12 @@ class ClientConfig:
     # Name that the server's certificate must have, if not the URL's host.
     tls_server_name: str = ""
     # URL; "" for none.
-    proxy: str = field(default="", repr=False)
+    proxy: str = ""
     # Request headers, which may repeat.
     impersonation: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        return repr_without(self, "proxy")
 
 
 def with_fixed_authority(config: ClientConfig) -> ClientConfig:

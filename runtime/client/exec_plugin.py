@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.times import parse_time
 from kcm.runtime.client.config import ConfigError, Credential
 from kcm.runtime.client.credentials import bearer
@@ -27,8 +27,7 @@ API_VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 PATIENCE = 60.0  # seconds; client-go has no limit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecSpec:
+class ExecSpec(Struct, frozen=True, kw_only=True):
     """The `exec` section of a user."""
 
     # File and field, for errors.

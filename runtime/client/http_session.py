@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kcm.runtime.client.account_tokens import NAMESPACE
 from kcm.runtime.client.api import JSON, Request, Response
 from kcm.runtime.client.config import ClientConfig, ConfigError, Credential, CredentialSource
@@ -36,8 +37,7 @@ OPENED_AT_ONCE = 4  # connections
 AHEAD_TIMEOUT = 10.0  # seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class Identity(Struct, frozen=True, kw_only=True):
     """Identity with which requests are sent. named: for the user agent; "" for the client's name."""
 
     credentials: CredentialCache

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import quote
 
 import orjson
+from msgspec import Struct
 
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.client.config import ClientConfig, ConfigError, Credential, CredentialSource, Pem
 from kcm.runtime.client.credentials import ANONYMOUS, FixedCredential, TokenFile, basic, bearer
 from kcm.runtime.client.exec_plugin import API_VERSIONS, ExecPlugin, ExecSpec
@@ -27,8 +27,7 @@ TOKEN_MARKS = "!#$&'*+-.^_`|~"
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubeconfigEnvironment:
+class KubeconfigEnvironment(Struct, frozen=True, kw_only=True):
     """Environment of a kubeconfig: variables for proxies and plugins, and what plugins need."""
 
     environ: Mapping[str, str]

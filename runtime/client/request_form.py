@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import field
 from urllib.parse import quote, urlsplit
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct, field
+
 from kcm.runtime.client.api import Request
 from kcm.runtime.client.config import ClientConfig, Credential
 
@@ -104,8 +104,7 @@ def program_or_error(name: str) -> str:
     return name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UserAgents:
+class UserAgents(Struct, frozen=True, kw_only=True):
     """The User-Agent headers of one process."""
 
     # Program name: the text before the first slash.

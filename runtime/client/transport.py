@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
 from functools import partial
 from threading import Event
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from kcm.runtime.client.account_tokens import AccountToken
 from kcm.runtime.client.api import Request, Response

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.objects import Object
 from kcm.protocols.routes import Route
 
@@ -40,8 +41,7 @@ class RetryAfterError(Exception):
         self.seconds = seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InstanceMetadata:
+class InstanceMetadata(Struct, frozen=True, kw_only=True):
     """Metadata of a node's instance. addresses: as in a node's status.addresses."""
 
     provider_id: str

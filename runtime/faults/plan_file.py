@@ -13,13 +13,12 @@ Fields, kinds and patterns: runtime/faults/vocabulary.py. Times count from the s
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.faults.vocabulary import Fault, FaultKind, parse_fault
 from kcm.runtime.flags.values import parse_duration
 from kcm.runtime.process.yaml_errors import yaml_complaint
@@ -37,15 +36,14 @@ NOT_LIVE = {
 }
 TIMES = ("start", "until", "seconds")
 WHOLE = ("most", "status", "amount")
-FIELDS = tuple(field.name for field in dataclasses.fields(Fault))
+FIELDS = Fault.__struct_fields__
 
 
 class PlanError(Exception):
     """The fault plan is invalid. One line that names the file, the fault and the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FaultPlan:
+class FaultPlan(Struct, frozen=True, kw_only=True):
     seed: int
     faults: tuple[Fault, ...]
 

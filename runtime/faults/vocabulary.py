@@ -8,13 +8,14 @@ A plan is a tuple of faults. Times are virtual seconds from the start of the run
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from typing import Any
+
+from msgspec import Struct
 
 from kcm.protocols.arguments import check_text
-from kcm.protocols.late_methods import dataclass
 
 
 class FaultKind(StrEnum):
@@ -94,8 +95,7 @@ class InjectedError(Exception):
     """Exception in an actor that a fault of the plan crashes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
+class Fault(Struct, frozen=True, kw_only=True):
     """Planned fault.
 
     start, until: its window, in seconds; until None is the end of the run.
@@ -142,14 +142,15 @@ class Fault:
     def __str__(self) -> str:
         until = "" if self.until is None else f"{self.until:g}"
         words = [str(self.kind), f"{self.start:g}..{until}"]
-        for field in _OPTIONAL:
-            value = getattr(self, field.name)
-            if value != field.default:
-                words.append(f"{field.name}={value:g}" if isinstance(value, float) else f"{field.name}={value}")
+        for name, default in _DEFAULTS.items():
+            value = getattr(self, name)
+            if value != default:
+                words.append(f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}")
         return " ".join(words)
 
 
-_OPTIONAL = tuple(field for field in dataclasses.fields(Fault) if field.name not in ("kind", "start", "until"))
+# Of the fields after kind, start and until, which are written without their names.
+_DEFAULTS: dict[str, Any] = dict(zip(Fault.__struct_fields__[3:], Fault.__struct_defaults__[2:], strict=True))
 _READERS = {"rate": float, "seconds": float, "most": int, "status": int, "amount": int}
 
 
@@ -180,7 +181,7 @@ def parse_fault(text: str) -> Fault:
             values["until"] = float(until) if until else None
         for word in words:
             name, separator, value = word.partition("=")
-            if not separator or name not in {field.name for field in _OPTIONAL}:
+            if not separator or name not in _DEFAULTS:
                 raise ValueError(f"{word!r} is no setting of a fault")
             values[name] = _READERS.get(name, str)(value)
         return Fault(**values)  # type: ignore[arg-type]

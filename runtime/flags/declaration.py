@@ -1,13 +1,12 @@
 """Command-line flags with the syntax that kube-controller-manager has from Go's pflag.
 
-A group of flags is a frozen dataclass whose every field is declared with flag():
+A group of flags is a FlagStruct whose every field is declared with flag():
 
-    @dataclass(frozen=True, slots=True, kw_only=True)
-    class Generic:
+    class Generic(FlagStruct, frozen=True, kw_only=True):
         kube_api_burst: int = flag(30, "Requests that may be sent at once.")            # --kube-api-burst
         resync: float = flag(43200.0, "...", kind=DURATION, name="min-resync-period")   # --min-resync-period=1h30m
 
-The options of a program are a dataclass of groups, each declared with group(); flags_in() returns the flags of a
+The options of a program are a FlagStruct of groups, each declared with group(); flags_in() returns the flags of a
 single group. argparse is not used: it cannot distinguish `--flag value` from a boolean `--flag` without a value, and
 its errors exit the process.
 """
@@ -17,16 +16,17 @@ from __future__ import annotations
 import textwrap
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, fields
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, NamedTuple, TypeVar, cast
+
+from msgspec import Struct, StructMeta, field
 
 from kcm.protocols.arguments import check_text
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.values import BOOL, INT32, STRING, STRINGS, ValueType, format_duration, parse_duration, quote
 
 __all__ = [
     "Flag",
     "FlagError",
+    "FlagStruct",
     "Parsed",
     "fill",
     "flag",
@@ -48,11 +48,10 @@ class FlagError(Exception):
     """The command line is invalid. The text is one line for the user."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flag:
+class Flag(Struct, frozen=True, kw_only=True):
     """Command-line flag.
 
-    path: the dataclass and its field that contain the value.
+    path: the FlagStruct and its field that contain the value.
     former: earlier names, which also set the flag, with a warning.
     pending: the flag is accepted and has no effect yet.
     retired: why the flag no longer has an effect; "" while it has one.
@@ -78,8 +77,7 @@ class Flag:
         return self.pending or bool(self.retired)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parsed:
+class Parsed(Struct, frozen=True, kw_only=True):
     """Parsed command line.
 
     values: by name, of the flags on the command line.
@@ -89,6 +87,35 @@ class Parsed:
     values: Mapping[str, Any]
     positional: tuple[str, ...]
     warnings: tuple[str, ...]
+
+
+class _Declaration(NamedTuple):
+    default: Any  # as in the body of a Struct
+    described: Mapping[str, Any]  # arguments of flag() or group()
+
+
+class _FlagStructMeta(StructMeta):
+    """Metaclass that replaces each declaration by its default, because fields of Structs have no metadata."""
+
+    def __new__(
+        mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], /, **options: Any
+    ) -> _FlagStructMeta:
+        declared = {key: value for key, value in namespace.items() if isinstance(value, _Declaration)}
+        defaults = {key: value.default for key, value in declared.items()}
+        described = {key: value.described for key, value in declared.items()}
+        inherited = {key: value for base in reversed(bases) for key, value in getattr(base, "declared", {}).items()}
+        return super().__new__(
+            mcls, name, bases, {**namespace, **defaults, "declared": inherited | described}, **options
+        )
+
+
+class FlagStruct(Struct, metaclass=_FlagStructMeta, frozen=True, kw_only=True):
+    """Base of groups of flags, and of the options of a program, which are made of groups.
+
+    declared: by field, the arguments of flag() or group(), in the order of the fields.
+    """
+
+    declared: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
 
 
 def flag(default: T, help: str, *, kind: ValueType[T] | None = None, name: str = "", **more: Any) -> T:
@@ -104,7 +131,7 @@ def flag(default: T, help: str, *, kind: ValueType[T] | None = None, name: str =
         raise TypeError(f"the default of a flag is one of {known}, or `kind` is given, not {default!r:.80}")
     check_text("help of a flag", help)
     described = {"default": default, "help": help, "kind": kind or KINDS[type(default)], "name": name, **more}
-    return field(default=default, metadata={"flag": described})
+    return cast("T", _Declaration(default, described))
 
 
 def group(kind: type[T], section: str, *, pending: bool = False, config: str = "") -> T:
@@ -114,28 +141,26 @@ def group(kind: type[T], section: str, *, pending: bool = False, config: str = "
     pending: default of Flag.pending for all its flags.
     config: block of /configz that contains the config names of its flags.
     """
-    return field(default_factory=kind, metadata={"section": section, "pending": pending, "config": config})
+    described = {"group": kind, "section": section, "pending": pending, "config": config}
+    return cast("T", _Declaration(field(default_factory=kind), described))
 
 
-def flags_in(group: type, *, section: str, pending: bool = False, config: str = "") -> tuple[Flag, ...]:
+def flags_in(group: type[FlagStruct], *, section: str, pending: bool = False, config: str = "") -> tuple[Flag, ...]:
     """Return the flags of a group in the order of its fields. The other parameters are those of group()."""
     found = []
-    for entry in fields(group):
-        own = dict(entry.metadata["flag"])
-        own["name"] = own["name"] or entry.name.replace("_", "-")
+    for name, described in group.declared.items():
+        own = dict(described)
+        own["name"] = own["name"] or name.replace("_", "-")
         own["pending"] = own.get("pending", False) or pending
         if own.get("config") and config:
             own["config"] = f"{config}.{own['config']}"
-        found.append(Flag(path=(group, entry.name), section=section, **own))
+        found.append(Flag(path=(group, name), section=section, **own))
     return tuple(found)
 
 
-def flags_of(options: type) -> tuple[Flag, ...]:
-    """Return the flags of a dataclass of groups, in the order of declaration."""
-    groups = [member for member in fields(options) if "section" in member.metadata]
-    return tuple(
-        flag for member in groups for flag in flags_in(cast("type", member.default_factory), **member.metadata)
-    )
+def flags_of(options: type[FlagStruct]) -> tuple[Flag, ...]:
+    """Return the flags of the groups of these options, in the order of declaration."""
+    return tuple(flag for described in options.declared.values() for flag in flags_in(**described))
 
 
 def fill(flags: Iterable[Flag], values: Mapping[str, Any]) -> dict[type, Any]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Generic, TypeVar
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 T = TypeVar("T")
 
@@ -32,8 +32,7 @@ NANOSECONDS = {
 DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)([^\d.]*)")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueType(Generic[T]):
+class ValueType(Struct, Generic[T], frozen=True, kw_only=True):
     """Type of a flag's value.
 
     name: in --help; "" for none.

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict
 
 SEVERITIES = {"debug": "I", "info": "I", "warning": "W", "error": "E", "critical": "F"}
 DEBUG_VERBOSITY = 4  # the verbosity of debug lines, Kubernetes' convention for V(4)
@@ -115,6 +117,8 @@ def _json(value: object) -> str:
 
 
 def _plain(value: object) -> object:
+    if isinstance(value, Struct):
+        return asdict(value)
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     if isinstance(value, set | frozenset):

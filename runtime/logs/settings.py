@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogSettings:
+class LogSettings(Struct, frozen=True, kw_only=True):
     """Log settings of a process.
 
     format: "text" or "json".

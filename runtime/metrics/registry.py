@@ -17,15 +17,15 @@ from functools import partial
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
+from msgspec import Struct
+
 from kcm.protocols.arguments import check_each, check_number, check_text, check_type, one_of
-from kcm.protocols.late_methods import dataclass
 
 S = TypeVar("S", "Counter", "Gauge", "Histogram")
 UNEXPECTED = "unexpected"  # label value instead of one that is not allowed, as upstream
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class Family(Struct, frozen=True, kw_only=True):
     """Metric: all series with one name.
 
     buckets: of a histogram, the upper bounds in ascending order, without +Inf.

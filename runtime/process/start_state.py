@@ -12,14 +12,13 @@ import os
 from pathlib import Path
 from typing import Self
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 FILE = "start"
 LONGEST = 1 << 16  # bytes of the file that are read
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedStart:
+class ObservedStart(Struct, frozen=True):
     """Start state of another process.
 
     text: what the start waits for; "" if it is ready or the process does not run.

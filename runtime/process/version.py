@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import platform
+from typing import NamedTuple
 
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.process.distributions import installed_version
 
 KUBERNETES = "1.36.2"
 _GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Version:
+class Version(NamedTuple):  # not a Struct: --version imports no msgspec
     """Version of a program. kubernetes: the release that it implements."""
 
     kubernetes: str

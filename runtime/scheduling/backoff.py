@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from kcm.protocols.arguments import check_number
-from kcm.protocols.late_methods import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
+class Backoff(Struct, frozen=True, kw_only=True):
     """Delays of first · factor^n seconds, at most `most`, plus a random part of up to `jitter` times the delay."""
 
     first: float

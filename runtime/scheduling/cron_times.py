@@ -14,7 +14,8 @@ from datetime import tzinfo
 from functools import lru_cache
 from typing import Protocol
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.runtime.scheduling.time_zones import moment_of, wall_time
 
 _YEARS = 5  # limit of the search
@@ -26,8 +27,7 @@ class Schedule(Protocol):
         """Return the first time later than `after`, in Unix seconds, or None if none is within five years."""
 
 
-@dataclass(frozen=True, slots=True)
-class Every:
+class Every(Struct, frozen=True):
     """Schedule of "@every". delay: seconds, at least 1."""
 
     delay: int
@@ -36,8 +36,7 @@ class Every:
         return math.floor(after) + self.delay
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fields:
+class Fields(Struct, frozen=True, kw_only=True):
     """Schedule of five fields.
 
     days_of_week: 0 is Sunday.

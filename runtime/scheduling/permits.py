@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 
 class Tenure:
@@ -48,8 +48,7 @@ class Terms:
         self._tenures[elector] = Tenure()
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
+class Permit(Struct, frozen=True):
     """Permission to start a request or call.
 
     until: by the clock's monotonic(); a request that is still running then is cancelled, if possible.

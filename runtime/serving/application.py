@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.runtime.http.server.request import COMPRESSED_FROM, NO_SNIFFING, TEXT, Connection, HttpRequest
 
 if TYPE_CHECKING:
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 LARGEST_BODY = 1024 * 1024  # bytes; the only page that takes a body takes a number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageResponse:
+class PageResponse(Struct, frozen=True, kw_only=True):
     """Response with a page.
 
     is_compressed: compress any size of page if the client accepts that.

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Self
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.runtime.flags.values import quote
 from kcm.runtime.metrics.families import HEALTHCHECK, HEALTHCHECKS
 from kcm.runtime.metrics.registry import Metrics
@@ -42,8 +43,7 @@ class HealthNotice(str):
 KIND = "healthz"  # the label `type` of the metrics
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HealthReport:
+class HealthReport(Struct, frozen=True, kw_only=True):
     """Result of all checks."""
 
     # By name, why each failed check failed.

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from kcm.protocols.addresses import host_port
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.http.server.bounded_connections import BACKLOG, BoundedConnections, ConnectionLimits
 from kcm.runtime.http.server.buffered_bytes import BufferedBytes
 from kcm.runtime.http.server.connection import HttpConnection
@@ -36,8 +37,7 @@ class ServingError(Exception):
     """The server cannot listen; the text contains the address and the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageListener:
+class PageListener(Struct, frozen=True, kw_only=True):
     """An application and the address to serve it on."""
 
     application: Application

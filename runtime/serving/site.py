@@ -12,7 +12,8 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.version import Version
 from kcm.runtime.scheduling.clock import Clock
@@ -44,8 +45,7 @@ JSON = "application/json; charset=utf-8"
 CONTROLLERS = "/debug/controllers/"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Site:
+class Site(Struct, frozen=True, kw_only=True):
     """Content of the pages. Functions are called on the server's thread and must not block, except those of `debug`."""
 
     health: HealthChecks

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 COMPONENT = "kube-controller-manager"
 WARNING = (
@@ -20,8 +20,7 @@ WARNING = (
 GROUP, VERSIONS = "config.k8s.io", ("v1beta1", "v1alpha1")
 
 
-@dataclass(frozen=True, slots=True)
-class ZPage:
+class ZPage(Struct, frozen=True):
     """A body and its content type."""
 
     body: str

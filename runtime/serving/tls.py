@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
+from msgspec import Struct
 
 from kcm.protocols.addresses import is_address
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.serving.certificates import (
     PairInDirectory,
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NamedPair:
+class NamedPair(Struct, frozen=True, kw_only=True):
     """Certificate for certain server names (--tls-sni-cert-key)."""
 
     certificate: str
@@ -45,8 +44,7 @@ class NamedPair:
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsSettings:
+class TlsSettings(Struct, frozen=True, kw_only=True):
     """TLS settings from the command line."""
 
     # PEM files. If both are "", a self-signed pair is used: in the directory, or in memory if that is "" too.
@@ -67,8 +65,7 @@ Published = tuple[str, str]  # PEM bundles of the authorities of clients and of 
 _Sources = tuple[list[Stamp | None], Published]  # stamps of files, and what the cluster publishes
 
 
-@dataclass(frozen=True, slots=True)
-class _Loaded:
+class _Loaded(Struct, frozen=True):
     """Content of the sources. default: for clients that send no or an unknown server name."""
 
     sources: _Sources

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import orjson
+from msgspec.structs import replace
 
 from kcm.protocols.versions import parse_version
 from kcm.runtime.apiserver.storage.store import ADDED

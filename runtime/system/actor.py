@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pykka
+from msgspec import Struct
 
 from kcm.protocols.codec import DecodeError, Decoder, encode
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.lifecycle import ActorFailed, Ping, Pong, Wake
 
 if TYPE_CHECKING:
@@ -325,8 +325,7 @@ class Actor(pykka.ThreadingActor):
         self.context.system.failed(failure)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActorSpec:
+class ActorSpec(Struct, frozen=True, kw_only=True):
     """Declaration of an actor, from which each incarnation is built.
 
     build: makes an incarnation, not yet started.

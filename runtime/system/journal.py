@@ -23,8 +23,9 @@ from types import TracebackType
 from typing import BinaryIO
 from zlib import crc32
 
+from msgspec import Struct
+
 from kcm.protocols.codec import DecodeError, decode, encode
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
 from kcm.runtime.process.files import create_private
 from kcm.runtime.scheduling.clock import Clock
@@ -49,8 +50,7 @@ class NumberedFrame(StampedFrame):
     number: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedRun:
+class RecordedRun(Struct, frozen=True, kw_only=True):
     """Facts about the run, which the journal records; see Opened."""
 
     version: str
@@ -296,8 +296,7 @@ def numbered_path(path: Path, number: int) -> Path:
     return path.with_name(f"{path.name}.{number}") if number else path
 
 
-@dataclass(slots=True)
-class JournalReader:
+class JournalReader(Struct):
     """Iterates over all complete records, the oldest first.
 
     troubles: one line for each damaged part, in the order in which they are found.

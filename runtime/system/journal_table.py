@@ -7,8 +7,9 @@ from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Any
 
+from msgspec import Struct
+
 from kcm.protocols.codec import DecodeError, decode, unpack
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.calls import Call
 from kcm.protocols.messages.commands import Create, Submit
 from kcm.protocols.messages.events import Record
@@ -25,8 +26,7 @@ NOTHING = "-"
 HEADER = ("TIME", "NUMBER", "CAUSE", "FROM", "TO", "MESSAGE")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
+class Filter(Struct, frozen=True, kw_only=True):
     """Selection of messages.
 
     actor: shell pattern for the name of the sender or receiver.

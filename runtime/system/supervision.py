@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.runtime.scheduling.backoff import Backoff
 
 RESTART_BACKOFF = Backoff(first=0.1, factor=2.0, most=30.0, jitter=0.2)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestartPolicy:
+class RestartPolicy(Struct, frozen=True, kw_only=True):
     """Limit of `intensity` restarts within `period` seconds, with delays between them that `backoff` determines."""
 
     intensity: int = 8

@@ -7,11 +7,12 @@ each object once for each of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kcm.protocols.objects import Object, labels_of, name_of, namespace_of
 from kcm.protocols.resources import Resource
 from kcm.protocols.selectors import (
@@ -29,8 +30,7 @@ ANY = FieldSelector()
 _OF_METADATA = {"metadata.name": name_of, "metadata.namespace": namespace_of}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class Selection(Struct, frozen=True, kw_only=True):
     """Objects of a resource that a watch returns.
 
     namespaces: sorted; None for all namespaces, and for a cluster-scoped resource.

@@ -16,8 +16,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
+from msgspec import Struct
 
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.x509.pem import blocks
 from kcm.runtime.x509.requests import (
     UNREADABLE,
@@ -53,8 +53,7 @@ class AuthorityError(ValueError):
     """The files are not a certificate with its key, or the authority cannot sign."""
 
 
-@dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(Struct, frozen=True):
     certificate: x509.Certificate
     key: PrivateKey
 

@@ -11,8 +11,8 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
+from msgspec import Struct
 
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.x509.pem import first_block
 
 UNREADABLE = (ValueError, TypeError, x509.DuplicateExtension, x509.UnsupportedGeneralNameType, UnsupportedAlgorithm)
@@ -31,8 +31,7 @@ class RequestError(ValueError):
     """The request is malformed, or its signature is wrong."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestFacts:
+class RequestFacts(Struct, frozen=True, kw_only=True):
     """Names in a request, in its order. common_name: the last one, or ""."""
 
     common_name: str

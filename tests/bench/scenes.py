@@ -7,11 +7,11 @@ thread, on virtual time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.controllers.workloads.replicaset import SPEC

@@ -7,11 +7,11 @@ the same in every run of the suite: the report of a failure contains the command
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import random
 
 import pytest
+from msgspec import structs
 
 from kcm.actors.simulation.campaign.many import run_campaign
 from kcm.actors.simulation.campaign.runs import run
@@ -52,11 +52,11 @@ def plan_with(kind: FaultKind) -> tuple[Fault, ...]:
     """Return a fault of this kind, and further faults that give it an opportunity."""
     drawn = draw_fault(random.Random(str(kind)), kind, seconds=30.0, process="manager*", actors=["*"])
     until = 140.0 if kind is FaultKind.BOOKMARKS_WITHHELD else 20.0
-    fault = dataclasses.replace(drawn, start=1.2, until=until, rate=1.0, most=3, resource="*")
+    fault = structs.replace(drawn, start=1.2, until=until, rate=1.0, most=3, resource="*")
     match kind:
         case FaultKind.LIST_STALE:
             crash = Fault(kind=FaultKind.PROCESS_CRASHED, start=6.0, until=8.0)
-            return (crash, dataclasses.replace(fault, seconds=5.0))
+            return (crash, structs.replace(fault, seconds=5.0))
         case FaultKind.WATCH_REWOUND:
             return (Fault(kind=FaultKind.SERVER_AWAY, start=6.0, until=7.0), fault)
     return (fault,)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from msgspec import Struct
 
 from kcm.actors.command.journal.stage import ReplayStage
 from kcm.actors.options import Options
@@ -25,7 +26,6 @@ from kcm.actors.reconciliation.actor_names import (
 )
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec
 from kcm.protocols.codec import decode, unpack
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.calls import Call
 from kcm.protocols.messages.commands import Submit
 from kcm.protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
@@ -42,8 +42,7 @@ CLOSE = 5.0  # seconds by which two times in objects may differ: the clock is re
 WAITING: Any = None  # stands in the mailbox for a further message, whose content does not matter
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayDifference:
+class ReplayDifference(Struct, frozen=True):
     """First difference between journal and replay.
 
     after: message that the controller handled last; None before the first message.
@@ -55,8 +54,7 @@ class ReplayDifference:
     replayed: Submit | None
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Struct, frozen=True):
     """Result of a replay."""
 
     # Messages that were passed to the controller.

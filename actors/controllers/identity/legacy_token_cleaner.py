@@ -21,7 +21,6 @@ from kcm.actors.controllers.identity.token_secrets import OF_TYPE, account_name,
 from kcm.actors.options import ControllerOptions, Options
 from kcm.actors.reconciliation import Read, Reconciliation, delete, get_live, must, patch, together
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.outcomes import Done, NotFound
@@ -56,8 +55,7 @@ DAY = 24 * 3600.0
 YEAR = 365 * DAY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LegacyTokenCleanerOptions(ControllerOptions):
+class LegacyTokenCleanerOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "LegacySATokenCleaner"
 
     clean_up_period: float = flag(

@@ -17,6 +17,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from kcm.actors.controllers.shared.pod_disruption import disruption_condition, observed_generation
 from kcm.actors.options import ControllerOptions
 from kcm.actors.reconciliation import (
@@ -30,7 +32,6 @@ from kcm.actors.reconciliation import (
 )
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
 from kcm.protocols.conditions import is_true
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
 from kcm.protocols.objects import Key, Object, split_key
@@ -66,8 +67,7 @@ FORCE_DELETION_ERRORS = Family(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodGarbageCollectorOptions(ControllerOptions):
+class PodGarbageCollectorOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "PodGCController"
 
     terminated_pod_threshold: int = flag(
@@ -87,8 +87,7 @@ class Reason(StrEnum):
     UNSCHEDULED = "unscheduled"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionMeter:
+class DeletionMeter(Struct, frozen=True, kw_only=True):
     """Callbacks that count deletions in the metrics. Their arguments are the pod's namespace and the reason."""
 
     attempted: Callable[[str, Reason], None]  # before each deletion

@@ -12,14 +12,12 @@ from kcm.actors.controllers.workloads.replicaset.kind import ReplicaKind, watche
 from kcm.actors.controllers.workloads.replicaset.spec import build
 from kcm.actors.options import ControllerOptions
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.resources import REPLICATION_CONTROLLERS
 from kcm.protocols.selectors import LabelSelector, map_selector
 from kcm.runtime.flags.declaration import flag
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicationControllerOptions(ControllerOptions):
+class ReplicationControllerOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "ReplicationController"
 
     concurrent_syncs: int = flag(

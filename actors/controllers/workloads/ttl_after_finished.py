@@ -27,7 +27,6 @@ from kcm.actors.reconciliation import (
 )
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Queue
 from kcm.protocols.field_types import COUNT, TEXT, TIME, check
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import Key, Object, decode_object, is_deleting, key_of
 from kcm.protocols.resources import JOBS
@@ -52,8 +51,7 @@ DELETION_DURATION = Family(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TtlAfterFinishedOptions(ControllerOptions):
+class TtlAfterFinishedOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "TTLAfterFinishedController"
 
     concurrent_syncs: int = flag(

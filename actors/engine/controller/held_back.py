@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
+from msgspec import Struct
+
 from kcm.actors.engine.vitals import HeldKey, InWork
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.scheduling.backoff import Backoff
 
 HOLD = Backoff(first=60.0, factor=2.0, most=3600.0)
@@ -26,8 +27,7 @@ class Straggler(Protocol):
         """Return the key that its thread is reconciling. Thread-safe."""
 
 
-@dataclass(slots=True)
-class Hang:
+class Hang(Struct):
     """Hung reconciliations of one key."""
 
     since: float  # start of the last hang

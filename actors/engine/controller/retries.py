@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kcm.actors.engine.controller.readiness import StaleTableError
 from kcm.actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Delete, Patch, Update
 from kcm.protocols.messages.outcomes import Conflict, Forbidden, NotFound, Outcome, Refused, Unknown
@@ -47,8 +48,7 @@ class Traces:
         return err
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RetryDecision:
+class RetryDecision(Struct, frozen=True, kw_only=True):
     """Delay and log line that follow from an error of a reconciliation."""
 
     text: str

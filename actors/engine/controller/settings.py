@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import field
 from typing import Any
+
+from msgspec import Struct, field
 
 from kcm.actors.reconciliation import Running, Watch
 from kcm.actors.reconciliation.discovered import Discovered
 from kcm.actors.reconciliation.specs import call_reconcile
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.outcomes import Outcome
 from kcm.runtime.calls.listeners import SourceRunner
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.scheduling.work_queue import PER_KEY, QueueMeter
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSettings:
+class QueueSettings(Struct, frozen=True, kw_only=True):
     """Settings of one work queue of a controller; see Queue in actors/reconciliation/specs.py."""
 
     name: str  # in logs and metrics
@@ -34,8 +33,7 @@ class QueueSettings:
     meter: QueueMeter = field(default_factory=QueueMeter)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassSettings:
+class PassSettings(Struct, frozen=True, kw_only=True):
     """Settings of a periodic pass; see Pass in actors/reconciliation/specs.py."""
 
     name: str
@@ -44,8 +42,7 @@ class PassSettings:
     meter: QueueMeter = field(default_factory=QueueMeter)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerSettings:
+class ControllerSettings(Struct, frozen=True, kw_only=True):
     """Names, queues and limits that a controller actor runs with."""
 
     name: str  # canonical, as in --controllers

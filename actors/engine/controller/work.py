@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from dataclasses import field
 from typing import Any
 
 import msgspec
+from msgspec import Struct, field
 
 from kcm.actors.engine.controller.held_back import HeldBack
 from kcm.actors.engine.controller.own_writes import refresh, remember, stale_update
@@ -21,7 +21,6 @@ from kcm.actors.reconciliation.actor_names import DISPATCHER, RECORDER
 from kcm.actors.reconciliation.failures import Retry
 from kcm.actors.reconciliation.outside import Outside
 from kcm.protocols.codec import encode, encode_fields
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import COMMANDS, Command, Submit
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Outcome, Refused, Settled, Unknown
@@ -34,8 +33,7 @@ NO_LOOP = "no event loop runs in a controller: write `await kcm.call(function, â
 ALONE = (*COMMANDS, Record, Tell, Enqueue)  # values that a reconciliation may yield; commands also in a list
 
 
-@dataclass(slots=True)
-class _Attempt:
+class _Attempt(Struct):
     """Running reconciliation, with the commands whose outcomes it waits for."""
 
     task: Task

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Any
+
+from msgspec import Struct, field
 
 from kcm.actors.engine.dispatcher.requests import client_of, outcome_of, request_for
 from kcm.actors.engine.server_warnings import ServerWarnings
 from kcm.actors.reconciliation.actor_names import ELECTOR, ELECTORS, LEASE_CANDIDATE, controller_of
 from kcm.actors.reconciliation.outside import Functions
 from kcm.protocols.codec import encode_fields
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.calls import Call
 from kcm.protocols.messages.cloud import CLOUD_CALLS
 from kcm.protocols.messages.commands import (
@@ -60,8 +60,7 @@ MOST_REPORTED = 20  # writes named in one log line
 SHOWN = (Create, Update, Patch, Get, Delete)  # the response contains the object, for Delete in its last state
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DispatchLimits:
+class DispatchLimits(Struct, frozen=True, kw_only=True):
     """Limits of requests."""
 
     qps: float = 20.0  # of each client; < 0 is no limit
@@ -78,8 +77,8 @@ def saturation(buckets: dict[str, TokenBucket], now: float) -> Mapping[str, floa
     return {client: bucket.saturation(now) for client, bucket in buckets.copy().items()}
 
 
-@dataclass(slots=True)  # not frozen: that takes four times as long to create, and each command has one
-class _Job:
+# not frozen: that takes four times as long to create, and each command has one
+class _Job(Struct):
     sender: str
     incarnation: int
     client: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from kcm.actors.engine.elector.migration import Migration
 from kcm.protocols.arguments import check_number, check_text
-from kcm.protocols.late_methods import dataclass
 
 JITTER = 1.2  # upstream's factor of the retry period, while acquiring
 STANDBY_PERIOD = 1.0  # maximum seconds between two attempts of a standby
@@ -20,8 +20,7 @@ class Candidacy(Struct, frozen=True, kw_only=True):
     emulation_version: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Election:
+class Election(Struct, frozen=True, kw_only=True):
     """Leader election among replicas of a program, by the Lease `namespace`/`name`.
 
     The Lease has no default: a replica that used the Lease of another program, such as kube-controller-manager, would
@@ -55,7 +54,7 @@ class Election:
         if not self.namespace or not self.name:
             raise ValueError(f"a Lease has a namespace and a name, got {self.namespace!r} and {self.name!r}")
         if not self.component:
-            object.__setattr__(self, "component", self.name)
+            force_setattr(self, "component", self.name)
         if self.lease_duration <= self.renew_deadline:
             raise ValueError("leaseDuration must be greater than renewDeadline")
         if self.renew_deadline <= JITTER * self.retry_period:

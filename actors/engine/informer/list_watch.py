@@ -6,9 +6,10 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+from msgspec import Struct
+
 from kcm.actors.engine.server_warnings import ServerWarnings
 from kcm.actors.reconciliation.actor_names import INFORMERS
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.watches import Listed, Streamed, StreamEnded
 from kcm.protocols.resources import Resource, resource_path
 from kcm.runtime.client.api import JSON, METADATA, METADATA_LIST, ReadsAsItComes, Request, Response, Stream, Transport
@@ -19,8 +20,7 @@ PAGE = 500
 PROBE = Request(method="GET", path="/version", timeout=10.0)  # allowed for every authenticated client
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InformerLimits:
+class InformerLimits(Struct, frozen=True, kw_only=True):
     """Limits of requests, in seconds."""
 
     silence: float = 90.0  # a watch without a byte for this long is cut

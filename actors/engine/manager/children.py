@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from kcm.actors.engine.manager.plan import ManagerPlan, Steering
 from kcm.actors.engine.vitals import ChildVitals
 from kcm.actors.reconciliation.actor_names import DISPATCHER, controller_of, is_controller, is_informer
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.lifecycle import ActorFailed, Pause, Restarted
 from kcm.runtime.system.actor import Actor, ActorSpec
 from kcm.runtime.system.supervision import restart_delay
@@ -21,8 +21,7 @@ MOST_HUNG = 4  # hung threads of one actor; beyond that it is not restarted unti
 STOOD_STILL = 2.0  # a supervision tick that is later than this, in seconds, means that no actor has run
 
 
-@dataclass(slots=True)
-class Child:
+class Child(Struct):
     """State of one child."""
 
     spec: ActorSpec

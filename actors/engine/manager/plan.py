@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from kcm.actors.reconciliation.actor_names import ELECTOR
 from kcm.actors.reconciliation.discovered import Discovered
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.discovery import ServedResource
 from kcm.runtime.system.actor import ActorSpec
 from kcm.runtime.system.supervision import RestartPolicy
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerPlan:
+class ControllerPlan(Struct, frozen=True, kw_only=True):
     """Plan of one controller."""
 
     spec: ActorSpec
@@ -26,8 +25,7 @@ class ControllerPlan:
     elector: str = ELECTOR  # elector of the lease under which it runs
 
 
-@dataclass(frozen=True, slots=True)
-class DiscoveredInformer:
+class DiscoveredInformer(Struct, frozen=True):
     """Informer of a discovered resource."""
 
     spec: ActorSpec
@@ -53,16 +51,14 @@ class DiscoveryPlan(Protocol):
         """Remove the table and the informer of this resource."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MigrationPlan:
+class MigrationPlan(Struct, frozen=True, kw_only=True):
     """Plan of leader migration."""
 
     elector: ActorSpec  # of the migration Lease
     after: str  # controller that must have started before the elector competes for the migration Lease
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManagerPlan:
+class ManagerPlan(Struct, frozen=True, kw_only=True):
     """Everything that the manager may start. Durations are in seconds."""
 
     infrastructure: tuple[ActorSpec, ...]  # started first, in this order
@@ -91,8 +87,7 @@ def start_delay(interval: float, chance: float) -> float:
     return interval + chance * 1.0 * interval
 
 
-@dataclass(slots=True)
-class Steering:
+class Steering(Struct):
     """Requests of operators at run time. Only the manager writes them; they outlive its incarnations."""
 
     switched: dict[str, bool] = field(default_factory=dict)  # controllers that were enabled or disabled, by name

@@ -7,19 +7,19 @@ that runs to completion after a second: a pod of a Job, or a hook of a Helm rele
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kcm.actors.hollow import behaviour
 from kcm.actors.hollow.kubelet.commands import ends_without_arguments, is_server, result_of
 from kcm.actors.hollow.kubelet.probes import Course, course
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, annotations_of, controller_of
 from kcm.protocols.resources import JOBS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Script:
+class Script(Struct, frozen=True, kw_only=True):
     """Behaviour of one run of a container. All times are seconds from its start.
 
     run_seconds: run time; None to run until stopped.

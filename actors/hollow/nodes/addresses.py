@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct, field
+
 from kcm.protocols.objects import Key
 
 Range = IPv4Network | IPv6Network
@@ -35,8 +35,7 @@ def offset_of(ranges: Sequence[Range], address: str) -> int | None:
     return None
 
 
-@dataclass(slots=True)
-class _Taken:
+class _Taken(Struct):
     """Offsets in use on one node. last: the offset that was assigned most recently."""
 
     offsets: set[int] = field(default_factory=set)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from ipaddress import IPv4Address
 
+from msgspec import Struct
+
 from kcm.protocols.hollow_nodes import NODE_RANGE, POD_RANGE
-from kcm.protocols.late_methods import dataclass
 
 REGION = "hollow"
 NODE_USER = "system:node:"  # prefix of the user names of nodes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HollowNode:
+class HollowNode(Struct, frozen=True, kw_only=True):
     """Hollow node.
 
     cpu, memory: capacity, as quantities.

@@ -16,6 +16,8 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping
 
+from msgspec import Struct
+
 from kcm.actors.hollow.behaviour import Silence, heartbeat_interval, reports_ready, silence
 from kcm.actors.hollow.intervals import MANY, look_again
 from kcm.actors.hollow.nodes.fleet import HollowNode
@@ -46,7 +48,6 @@ from kcm.actors.reconciliation.commands import in_name_of
 from kcm.actors.reconciliation.element_order import in_element_order
 from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
 from kcm.protocols.hollow_nodes import is_hollow
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, PatchType
 from kcm.protocols.messages.outcomes import AlreadyExists, Conflict, Done, NotFound
@@ -78,8 +79,7 @@ def spread(name: str, beat: int) -> float:
     return int.from_bytes(digest, "big") / 2**32
 
 
-@dataclass(slots=True)
-class _Kubelet:
+class _Kubelet(Struct):
     """State of a running kubelet. Times are monotonic.
 
     due: time of the next heartbeat.

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.node_affinity import Term, required_terms
 from kcm.protocols.objects import Object, OwnerRef
 from kcm.protocols.quantities import milli_value, whole_value
@@ -57,8 +58,7 @@ class Port(NamedTuple):
     number: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Demand:
+class Demand(Struct, frozen=True, kw_only=True):
     """Requirements of a pod; pods of one owner usually share one value.
 
     requests: amounts by resource, cpu in millicores, all others in units; contains only requested resources.

@@ -12,10 +12,10 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from kcm.actors.hollow.scheduler.demand import Demand, Port, Taint, amount_of
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, labels_of, name_of
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
@@ -29,8 +29,7 @@ UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule"
 ZONE_WEIGHT = 2 / 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeView:
+class NodeView(Struct, frozen=True, kw_only=True):
     """Node as the scheduler sees it.
 
     taints: the taints that prevent scheduling.
@@ -70,8 +69,7 @@ def _allocatable(node: Object) -> Mapping[str, int]:
     return amounts
 
 
-@dataclass(slots=True)
-class NodeUsage:
+class NodeUsage(Struct):
     """Resources that the pods of one node use: amounts as in Demand, number of pods, and host ports."""
 
     requests: Counter[str] = field(default_factory=Counter)

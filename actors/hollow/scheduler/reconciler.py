@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
 
+from msgspec import Struct
+
 from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
     UNCLAIMED_VOLUMES,
     VOLUME_FACTS,
@@ -50,7 +52,6 @@ from kcm.actors.reconciliation import (
 from kcm.actors.reconciliation.derived import NODE, PODS_BY_NODE
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.protocols.conditions import changed_condition
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
@@ -132,8 +133,7 @@ def _waiting(tables: Tables) -> Iterable[Key]:
     return (entry.key for entry in islice(tables[PODS].indexed_entries(NODE, ""), MOST_WOKEN))
 
 
-@dataclass(slots=True)
-class _Wait:
+class _Wait(Struct):
     """State of an unschedulable pod.
 
     changes: the count of node changes and releases at the last attempt.

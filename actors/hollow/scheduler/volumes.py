@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from kcm.actors.controllers.storage.persistentvolume_binder.binding import bound_volume, with_annotations
 from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
     Requirements,
@@ -23,7 +25,6 @@ from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
 )
 from kcm.actors.hollow.scheduler.node_fit import NodeView
 from kcm.actors.reconciliation import Step, must, must_object, step, update
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.node_affinity import Term, terms_of
 from kcm.protocols.objects import Key, Object, annotations_of, controller_of, is_deleting, key_of, split_key, uid_of
@@ -53,8 +54,7 @@ class UnresolvableError(Exception):
     """The pod can run on no node because of its claims. The text is kube-scheduler's."""
 
 
-@dataclass(frozen=True, slots=True)
-class WaitingClaim:
+class WaitingClaim(Struct, frozen=True):
     """Claim that waits for its first consumer. class_: its StorageClass. node: the selected node, if any."""
 
     claim: Object
@@ -63,8 +63,7 @@ class WaitingClaim:
     node: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
+class Claimed(Struct, frozen=True):
     """Claims of a pod.
 
     reach: for each bound volume the terms of its node affinity, None for all nodes.

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct, field
+
 from kcm.runtime.apiserver.access.account_tokens import ISSUER, AccountTokens
 from kcm.runtime.apiserver.access.legacy_tokens import LegacyTokens, Use
 from kcm.runtime.apiserver.registry.users import NODE, NODES, Authenticated, Unauthenticated, User, known
@@ -28,8 +28,7 @@ class StaticTokens:
         return next((user for known_token, user in self._tokens if hmac.compare_digest(given, known_token)), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedTokens:
+class AcceptedTokens(Struct, frozen=True, kw_only=True):
     """Bearer tokens that a server accepts."""
 
     accounts: AccountTokens | None = None  # issues and verifies tokens of service accounts; None rejects them

@@ -11,12 +11,12 @@ pkg/apiserver/customresource_handler.go, pkg/registry/customresource/tableconver
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.apiextensions.columns import printer_for
 from kcm.runtime.apiserver.apiextensions.json_path import JsonPath, JsonPathError, as_text
@@ -85,8 +85,7 @@ Raises StatusError, Unanswered.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Family:
+class _Family(Struct, frozen=True, kw_only=True):
     """All versions of a custom kind."""
 
     group: str

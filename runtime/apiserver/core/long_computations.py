@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.core.questions import Computation, Unanswered, unanswered
@@ -43,6 +45,8 @@ def key_of(*parts: Any) -> bytes:
 def _as_json(part: Any) -> Any:
     if isinstance(part, tuple):  # a NamedTuple
         return list(part)
+    if isinstance(part, Struct):
+        return asdict(part)
     return dict(part) if isinstance(part, Mapping) else id(part)
 
 

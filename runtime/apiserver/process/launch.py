@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from select import select
+
+from msgspec.structs import replace
 
 from kcm.protocols.late_methods import dataclass
 from kcm.runtime.apiserver.process.settings import ServerSettings

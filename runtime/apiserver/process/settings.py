@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kcm.protocols.admission_plugins import NEED_CONTROLLERS
-from kcm.protocols.late_methods import dataclass
-from kcm.runtime.flags.declaration import FlagError, fill, flag, flags_in, parse
+from kcm.runtime.flags.declaration import FlagError, FlagStruct, fill, flag, flags_in, parse
 from kcm.runtime.flags.values import BOOL, DURATION, ValueType
 
 RBAC, ALWAYS_ALLOW = "rbac", "always-allow"
@@ -17,8 +16,7 @@ _PATH = ValueType(name="path", parse=Path, show=lambda path: str(path.resolve())
 _FILE = ValueType(name="file", parse=str, show=lambda path: str(Path(path).resolve()) if path else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSettings:
+class ServerSettings(FlagStruct, frozen=True, kw_only=True):
     """Settings of the server's process. The parent process passes them to the child as flags."""
 
     # --- where it runs

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.registry.derived import Derived
 from kcm.runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME, Printer
@@ -16,8 +18,7 @@ VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update
 _STORED_ONLY = Strategy()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResourceDefinition:
+class ResourceDefinition(Struct, frozen=True, kw_only=True):
     """One resource in one version: its discovery information, the behavior of its objects, and its table columns.
 
     The handlers of verbs process built-in objects in their stored form (see to_storage), and custom objects in the
@@ -62,9 +63,9 @@ class ResourceDefinition:
     unserved: tuple[ResourceDefinition, ...] = ()  # versions of this resource that are defined but not served
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "singular", self.singular or self.kind.lower())
-        object.__setattr__(self, "list_kind", self.list_kind or f"{self.kind}List")
-        object.__setattr__(self, "storage", self.storage or self.name)
+        force_setattr(self, "singular", self.singular or self.kind.lower())
+        force_setattr(self, "list_kind", self.list_kind or f"{self.kind}List")
+        force_setattr(self, "storage", self.storage or self.name)
 
     @property
     def api_version(self) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.objects import Key, Object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """Access to stored objects during one request."""
 
     now: float  # Unix seconds

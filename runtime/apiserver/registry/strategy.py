@@ -6,11 +6,11 @@ Source: apiserver pkg/registry/rest/{create,update,delete}.go, pkg/registry/gene
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct, field
+
 from kcm.protocols.objects import Object
 from kcm.protocols.selectors import LabelSelector, label_selector_of
 from kcm.runtime.apiserver.errors.field_errors import FieldError
@@ -109,8 +109,7 @@ class ScalePaths(NamedTuple):
     selector: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubresourceUpdate:
+class SubresourceUpdate(Struct, frozen=True, kw_only=True):
     """Update through a subresource whose body is the object itself.
 
     prepare: called with (new, old, now); restores the fields of old that may not be changed this way. now: a timestamp
@@ -125,8 +124,7 @@ def _label_selector(obj: Object) -> LabelSelector:
     return label_selector_of((obj.get("spec") or {}).get("selector") or {})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Strategy:
+class Strategy(Struct, frozen=True, kw_only=True):
     """Hooks and settings of a kind.
 
     The fields of objects that are passed to hooks have the types of the kind's schema. Hooks with two objects are

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.objects import Key, Object, labels_of, split_key
 from kcm.protocols.selectors import EVERYTHING, FieldSelector, LabelSelector, parse_field_selector, parse_label_selector
 from kcm.runtime.apiserver.errors import status_errors
@@ -14,8 +15,7 @@ _NAME, _NAMESPACE = "metadata.name", "metadata.namespace"
 _ANY = FieldSelector()
 
 
-@dataclass(frozen=True, slots=True)
-class SelectionPredicate:
+class SelectionPredicate(Struct, frozen=True):
     """Conditions on labels, on the key (metadata.name, metadata.namespace), and on other fields of an object.
 
     Conditions on other fields are kept apart because only they need the decoded object.

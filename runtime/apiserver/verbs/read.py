@@ -10,7 +10,6 @@ from typing import Any
 
 import orjson
 
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest, all_served, served
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, not_supported, quoted
@@ -34,8 +33,7 @@ from kcm.runtime.client.api import Response
 EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListResponse(Response):
+class ListResponse(Response, frozen=True, kw_only=True):
     """Response to a list. Its parts are kept for conversions of the body.
 
     head: the list without its items

@@ -6,10 +6,11 @@ Source: k8s.io/apiserver/pkg/cel/library/authz.go.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kcm.protocols.names import dns_label, dns_subdomain
 from kcm.runtime.cel.declarations import function, library
 from kcm.runtime.cel.errors import EvaluationError
@@ -18,8 +19,7 @@ from kcm.runtime.cel.values import Opaque
 PREFIX = "kubernetes.authorization."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckAttributes:
+class CheckAttributes(Struct, frozen=True, kw_only=True):
     """One authorization check: of a resource in a group, or of `path` if that is set.
 
     account: namespace and name of the service account that is checked; None checks the user of the request
@@ -37,8 +37,7 @@ class CheckAttributes:
     account: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionValue(Opaque):
+class DecisionValue(Struct, Opaque, frozen=True):
     allowed: bool
     reason: str = ""
     error: str | None = None
@@ -48,29 +47,25 @@ class DecisionValue(Opaque):
 Ask = Callable[[CheckAttributes], DecisionValue]
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizerValue(Opaque):
+class AuthorizerValue(Struct, Opaque, frozen=True):
     ask: Ask
     account: tuple[str, str] | None = None
     type_name = PREFIX + "Authorizer"
 
 
-@dataclass(frozen=True, slots=True)
-class PathCheck(Opaque):
+class PathCheck(Struct, Opaque, frozen=True):
     ask: Ask
     attributes: CheckAttributes
     type_name = PREFIX + "PathCheck"
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCheck(Opaque):
+class GroupCheck(Struct, Opaque, frozen=True):
     ask: Ask
     attributes: CheckAttributes
     type_name = PREFIX + "GroupCheck"
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceCheck(Opaque):
+class ResourceCheck(Struct, Opaque, frozen=True):
     ask: Ask
     attributes: CheckAttributes
     type_name = PREFIX + "ResourceCheck"

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.names import dns1035_label, dns_label, dns_subdomain, label_key, label_value
 from kcm.protocols.patterns import PatternError, compiled
 from kcm.protocols.quantities import BINARY_EXPONENTS, DECIMAL_EXPONENTS, parse_quantity
@@ -27,8 +28,7 @@ QUANTITY, SEMVER = "kubernetes.Quantity", "kubernetes.Semver"
 QUANTITY_PROBLEM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
-@dataclass(frozen=True, slots=True)
-class QuantityValue(Opaque):
+class QuantityValue(Struct, Opaque, frozen=True):
     """A quantity. places: decimal exponent of the 64-bit integer in which upstream keeps it; None if upstream does not.
 
     isInteger is true only for such an integer with an exponent of at least 0: not for 1.0 or 1000m.
@@ -127,8 +127,7 @@ def _compared_amounts(left: QuantityValue, right: QuantityValue) -> int:
     return _compared(left.amount, right.amount)
 
 
-@dataclass(frozen=True, slots=True)
-class Semver(Opaque):
+class Semver(Struct, Opaque, frozen=True):
     numbers: tuple[int, int, int]
     prerelease: tuple[str, ...]
     build: tuple[str, ...]
@@ -233,8 +232,7 @@ def _compared_versions(left: Semver, right: Semver) -> int:
     return _compared([ranked(each) for each in left.prerelease], [ranked(each) for each in right.prerelease])
 
 
-@dataclass(frozen=True, slots=True)
-class NamedFormat(Opaque):
+class NamedFormat(Struct, Opaque, frozen=True):
     """A named format. longest_pattern: size of the regular expression that determines its cost."""
 
     name: str

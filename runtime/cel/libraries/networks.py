@@ -10,7 +10,8 @@ import ipaddress
 import re
 import urllib.parse
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.runtime.cel.declarations import function, library
 from kcm.runtime.cel.errors import EvaluationError
 from kcm.runtime.cel.values import Opaque, Value
@@ -18,8 +19,7 @@ from kcm.runtime.cel.values import Opaque, Value
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-@dataclass(frozen=True, slots=True)
-class Ip(Opaque):
+class Ip(Struct, Opaque, frozen=True):
     address: Address
     type_name = "net.IP"
 
@@ -28,8 +28,7 @@ class Ip(Opaque):
         return (self.address.max_prefixlen + 7) // 8
 
 
-@dataclass(frozen=True, slots=True)
-class Cidr(Opaque):
+class Cidr(Struct, Opaque, frozen=True):
     """A CIDR. address: as written, including host bits."""
 
     address: Address
@@ -45,8 +44,7 @@ class Cidr(Opaque):
         return ipaddress.ip_network((self.address, self.bits), strict=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Url(Opaque):
+class Url(Struct, Opaque, frozen=True):
     text: str
     scheme: str
     host: str

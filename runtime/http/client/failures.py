@@ -8,8 +8,7 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 import pycurl
-
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 TOO_LATE = "not sent: it may not begin any more"
 # Prefixes of the reason in texts of libcurl.
@@ -21,8 +20,7 @@ END_OF_TLS = "unexpected eof"  # OpenSSL's text for a connection that is closed 
 UNTRUSTED = frozenset({pycurl.E_PEER_FAILED_VERIFICATION, pycurl.E_SSL_ISSUER_ERROR})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Breakdown:
+class Breakdown(Struct, frozen=True, kw_only=True):
     """Reason that libcurl reports for an attempt without a complete response."""
 
     code: int

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import field
 
 import pycurl
+from msgspec import Struct
 
-from kcm.protocols.late_methods import dataclass
+from kcm.protocols.reprs import repr_without
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TlsMaterial:
+class TlsMaterial(Struct, frozen=True, kw_only=True):
     """Certificates and key for new connections, in PEM; b"" without them."""
 
     # Whether to verify the server's certificate.
@@ -19,7 +18,10 @@ class TlsMaterial:
     # The authorities to trust; b"" for those of the system.
     authority: bytes = b""
     certificate: bytes = b""
-    key: bytes = field(default=b"", repr=False)
+    key: bytes = b""
+
+    def __repr__(self) -> str:
+        return repr_without(self, "key")
 
 
 def set_tls(curl: pycurl.Curl, tls: TlsMaterial, *, proxied: bool) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -28,8 +28,7 @@ NONE_LEFT = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 PAUSE = 0.2  # seconds until the next accept after a lack of descriptors
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionLimits:
+class ConnectionLimits(Struct, frozen=True, kw_only=True):
     """Limits of all connections together, and of each one. Times are in seconds."""
 
     # Connections open at once.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 import types
-from dataclasses import dataclass, replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kcm.actors.app.installed import GROUP, load_controllers
 from kcm.actors.controllers.built_in import BUILT_IN
@@ -27,8 +27,7 @@ def spec(name: str, *aliases: str) -> ControllerSpec:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Greedy(ControllerOptions):
+class Greedy(ControllerOptions, frozen=True, kw_only=True):
     v: int = flag(1, "Volume.")
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from kcm.actors.controllers.built_in import BUILT_IN
@@ -14,8 +12,7 @@ from kcm.actors.options.configz import configuration, flag_values
 from kcm.runtime.flags.declaration import flag
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WebsiteOptions(ControllerOptions):
+class WebsiteOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "Website"
 
     port: int = flag(8080, "Port of the pages.", name="website-port", config="Port")
@@ -80,8 +77,7 @@ def test_two_controllers_may_share_their_options() -> None:
 
 
 def test_no_flag_may_be_declared_twice() -> None:
-    @dataclass(frozen=True, slots=True, kw_only=True)
-    class Greedy(ControllerOptions):
+    class Greedy(ControllerOptions, frozen=True, kw_only=True):
         burst: int = flag(1, "Burst.", name="kube-api-burst")
 
     greedy = UnbuiltController(name="greedy-controller", options=Greedy)

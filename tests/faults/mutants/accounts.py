@@ -55,7 +55,7 @@ def live_reads_by_the_controller() -> Iterator[None]:
 
     def by_itself(command: Command, **more: Any) -> Request:
         return request_for(
-            msgspec.structs.replace(command, as_informer=False) if isinstance(command, Get) else command, **more
+            msgspec.dataclasses.replace(command, as_informer=False) if isinstance(command, Get) else command, **more
         )
 
     with (

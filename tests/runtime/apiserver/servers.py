@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 from kcm.runtime.apiserver.access.token_authenticator import AcceptedTokens
@@ -11,8 +10,8 @@ from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.store import Store
 from kcm.runtime.scheduling.clock import WallClock
 
-_SETTINGS = {field.name for field in dataclasses.fields(ApiSettings)}
-_TOKENS = {field.name for field in dataclasses.fields(AcceptedTokens)}
+_SETTINGS = set(ApiSettings.__struct_fields__)
+_TOKENS = set(AcceptedTokens.__struct_fields__)
 
 
 def new_server(store: Store, clock: WallClock, **arguments: Any) -> ApiServer:

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
-from kcm.runtime.flags.declaration import FlagError, fill, flag, flags_of, group, parse, usage
+from kcm.runtime.flags.declaration import FlagError, FlagStruct, fill, flag, flags_of, group, parse, usage
 from kcm.runtime.flags.values import (
     DURATION,
     FILES,
@@ -14,8 +12,7 @@ from kcm.runtime.flags.values import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Engine:
+class Engine(FlagStruct, frozen=True, kw_only=True):
     power: int = flag(90, "Power in kW.")
     turbo: bool = flag(True, "Use the turbo.")
     warm_up: float = flag(90.0, "How long to wait.", kind=DURATION, name="engine-warm-up", former=("warm-time",))
@@ -23,8 +20,7 @@ class Engine:
     choke: str = flag("", "Choke.", retired="nobody has one")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cabin:
+class Cabin(FlagStruct, frozen=True, kw_only=True):
     colours: tuple[str, ...] = flag(("red",), "Colours.")
     maps: tuple[str, ...] = flag((), "Map to load.", kind=FILES)
     verbosity: int = flag(0, "Talk.", name="v", short="v", kind=LEVEL)
@@ -34,8 +30,7 @@ class Cabin:
     secret: str = flag("", "Secret.", hidden=True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Car:
+class Car(FlagStruct, frozen=True, kw_only=True):
     engine: Engine = group(Engine, "engine", config="Engine")
     cabin: Cabin = group(Cabin, "cabin")
 
@@ -146,13 +141,11 @@ def test_options_without_flags_keep_their_defaults() -> None:
 
 
 def test_flag_has_its_path_in_the_configuration() -> None:
-    @dataclass(frozen=True, slots=True, kw_only=True)
-    class Wheels:
+    class Wheels(FlagStruct, frozen=True, kw_only=True):
         count: int = flag(4, "Wheels.", config="Count")
         spare: bool = flag(True, "A spare one.")
 
-    @dataclass(frozen=True, slots=True, kw_only=True)
-    class Cart:
+    class Cart(FlagStruct, frozen=True, kw_only=True):
         wheels: Wheels = group(Wheels, "wheels", config="Wheels", pending=True)
 
     assert [(flag.name, flag.config, flag.pending) for flag in flags_of(Cart)] == [

@@ -3,13 +3,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import aiohttp
 import pytest
 import structlog
+from msgspec.structs import replace
 from structlog.testing import LogCapture
 
 from kcm.runtime.http.server.connection import HttpConnection

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from kcm.runtime.serving.authorization import PathsAllowed
 from kcm.runtime.serving.debug_pages import DebugPages

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kcm.protocols.messages.cloud import InstanceExists
 from kcm.protocols.messages.outcomes import Done, Outcome, Refused, Unknown

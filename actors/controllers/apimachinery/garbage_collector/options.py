@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from kcm.actors.options import ControllerOptions
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.declaration import flag
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GarbageCollectorOptions(ControllerOptions):
+class GarbageCollectorOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "GarbageCollectorController"
 
     enabled: bool = flag(

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from kcm.actors.reconciliation import Step, call, step
 from kcm.protocols.late_methods import dataclass

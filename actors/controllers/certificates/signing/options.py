@@ -15,15 +15,13 @@ from kcm.actors.controllers.certificates.shared.requests import (
     LEGACY_UNKNOWN,
 )
 from kcm.actors.options import ControllerOptions, Options
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.flags.values import DURATION, quote
 
 YEAR = 8760 * 3600.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SigningOptions(ControllerOptions):
+class SigningOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "CSRSigningController"
 
     cert_file: str = flag(

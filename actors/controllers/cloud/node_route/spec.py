@@ -6,8 +6,9 @@ Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/app/core.go, controll
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from kcm.actors.controllers.cloud.node_route.reconciler import NodeRouteReconciler
 from kcm.actors.controllers.shared.cluster_ranges import cluster_ranges

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from kcm.actors.options import ControllerOptions
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.flags.values import DURATION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointsOptions(ControllerOptions):
+class EndpointsOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "EndpointController"
 
     concurrent_syncs: int = flag(

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 from kcm.actors.controllers.shared.option_checks import range_errors
 from kcm.actors.options import ControllerOptions, Options
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.flags.values import DURATION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointSliceMirroringOptions(ControllerOptions):
+class EndpointSliceMirroringOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "EndpointSliceMirroringController"
 
     concurrent_syncs: int = flag(

@@ -6,11 +6,10 @@ Defaults: kubernetes v1.36 cmd/kube-controller-manager/app/options/nodelifecycle
 
 from __future__ import annotations
 
-from dataclasses import field
+from msgspec import Struct, field
 
 from kcm.actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
 from kcm.actors.options import ControllerOptions, Options
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.nodes import NodeFacts
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.flags.values import DURATION, FLOAT32
@@ -18,8 +17,7 @@ from kcm.runtime.flags.values import DURATION, FLOAT32
 GONE = "Kubernetes removed it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeLifecycleOptions(ControllerOptions):
+class NodeLifecycleOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "NodeLifecycleController"
 
     monitor_grace_period: float = flag(
@@ -93,8 +91,7 @@ class NodeLifecycleOptions(ControllerOptions):
     register_retry_count: int = flag(10, "Tries to register a node.", hidden=True, retired=GONE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GracePeriods:
+class GracePeriods(Struct, frozen=True, kw_only=True):
     """Seconds without a heartbeat after which a node is unhealthy."""
 
     grace: float
@@ -114,8 +111,7 @@ class GracePeriods:
         return min(10.0, self.grace / 4)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LifecycleSettings:
+class LifecycleSettings(Struct, frozen=True, kw_only=True):
     """Settings of node-lifecycle-controller, derived from its flags.
 
     If taint_based is true, failed nodes are tainted NoExecute, and taint-eviction-controller deletes their pods.

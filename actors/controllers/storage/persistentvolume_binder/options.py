@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from kcm.actors.options import ControllerOptions
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.flags.values import DURATION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PersistentVolumeBinderOptions(ControllerOptions):
+class PersistentVolumeBinderOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "PersistentVolumeBinderController"
 
     sync_period: float = flag(

@@ -7,7 +7,6 @@ from kcm.actors.controllers.workloads.cronjob.reconciler import CronJobReconcile
 from kcm.actors.options import ControllerOptions
 from kcm.actors.reconciliation import Interest, Watch, its_controller, itself
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.resources import CRONJOBS, JOBS
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.metrics.registry import Family
@@ -21,8 +20,7 @@ CREATION_SKEW = Family(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CronJobOptions(ControllerOptions):
+class CronJobOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "CronJobController"
 
     concurrent_syncs: int = flag(

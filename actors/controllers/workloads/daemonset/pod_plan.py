@@ -8,11 +8,11 @@ even if the strategy allows surge; upstream creates pod after pod there.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from kcm.actors.controllers.workloads.daemonset.objects import HASH_LABEL, DaemonSet
 from kcm.actors.controllers.workloads.daemonset.placement import NodeVerdict
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.events import RecordType
 from kcm.protocols.objects import split_key
 from kcm.protocols.pods import is_available
@@ -21,8 +21,7 @@ from kcm.runtime.tables.table import Entry
 NodePods = Mapping[str, Sequence[Entry]]
 
 
-@dataclass(slots=True)
-class DaemonSetPlan:
+class DaemonSetPlan(Struct):
     """The pods to create and delete in one sync of a DaemonSet."""
 
     create: list[str] = field(default_factory=list)  # names of nodes

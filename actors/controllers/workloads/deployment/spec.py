@@ -5,13 +5,11 @@ from __future__ import annotations
 from kcm.actors.controllers.workloads.deployment.reconciler import WATCHES, DeploymentReconciler
 from kcm.actors.options import ControllerOptions, Options
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.flags.values import DURATION
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeploymentOptions(ControllerOptions):
+class DeploymentOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "DeploymentController"
 
     concurrent_syncs: int = flag(

@@ -7,13 +7,11 @@ releases; they are accepted and ignored.
 from __future__ import annotations
 
 from kcm.actors.options import ControllerOptions
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.flags.values import DURATION, FLOAT
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HorizontalPodAutoscalerOptions(ControllerOptions):
+class HorizontalPodAutoscalerOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "HPAController"
 
     concurrent_syncs: int = flag(

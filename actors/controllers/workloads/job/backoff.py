@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec import Struct
+
 from kcm.actors.controllers.workloads.job.pods import JobPod, finish_time
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.scheduling.backoff import Backoff
 
 POD_BACKOFF = Backoff(first=10.0, most=600.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failures:
+class Failures(Struct, frozen=True, kw_only=True):
     """Number of a Job's failed pods since its last succeeded pod. Source: backoffRecord."""
 
     of: str  # the Job's uid

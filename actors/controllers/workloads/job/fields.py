@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from kcm.protocols.conditions import is_true
 from kcm.protocols.field_types import COUNT, FLAG, MAP, NUMBER, TEXT, TIME, check
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object
 from kcm.protocols.selectors import LabelSelector, label_selector_of
 from kcm.protocols.times import parse_time
@@ -54,8 +55,7 @@ _STATUS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobSpec:
+class JobSpec(Struct, frozen=True, kw_only=True):
     """Fields of a Job's spec that the controller uses."""
 
     selector: LabelSelector
@@ -120,8 +120,7 @@ def job_spec(job: Object) -> JobSpec:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobStatus:
+class JobStatus(Struct, frozen=True, kw_only=True):
     """Fields of a Job's status that the controller reads."""
 
     started: float | None  # startTime in Unix seconds

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kcm.actors.controllers.shared.unknown_outcomes import RETRY_DELAY
 from kcm.actors.controllers.workloads.job.backoff import Failures
@@ -42,7 +44,6 @@ from kcm.actors.controllers.workloads.job.sync import Sync
 from kcm.actors.reconciliation import Step, must, patch, record, together
 from kcm.actors.reconciliation import update as update_object
 from kcm.protocols.completion_indexes import Indexes
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Patch, PatchType
 from kcm.protocols.messages.events import RecordType
@@ -80,8 +81,7 @@ def track(pod: Entry) -> Patch:
 MAX_UNCOUNTED = 500  # pods recorded in one status, so that it does not grow too large
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrackingPlan:
+class TrackingPlan(Struct, frozen=True, kw_only=True):
     """Finished pods to record in the status, and pods whose finalizer to remove."""
 
     recorded: Tally  # what the status must contain before finalizers are removed

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from msgspec import Struct
+
 from kcm.actors.controllers.workloads.job.fields import JobSpec, JobStatus
 from kcm.actors.controllers.workloads.job.pods import JobPod, finish_time
 from kcm.actors.controllers.workloads.job.policies import FailureAction, match_failure_policy
 from kcm.protocols.completion_indexes import Indexes
-from kcm.protocols.late_methods import dataclass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class Observed(Struct, frozen=True, kw_only=True):
     """Observed state of a Job and its pods. Source: syncJobCtx."""
 
     uid: str

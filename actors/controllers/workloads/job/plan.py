@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from itertools import groupby
 
+from msgspec import Struct
+
 from kcm.actors.controllers.shared.deletion_order import deletion_order
 from kcm.actors.controllers.workloads.job.backoff import Failures, index_delay
 from kcm.actors.controllers.workloads.job.observed import Observed
@@ -16,7 +18,6 @@ from kcm.actors.controllers.workloads.job.pods import JobPod, total_restarts
 from kcm.actors.controllers.workloads.job.policies import match_failure_policy, success_message
 from kcm.actors.controllers.workloads.job.status import FAILED, FAILURE_TARGET, SUCCESS_CRITERIA_MET, condition
 from kcm.protocols.completion_indexes import Indexes
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object
 
 
@@ -109,8 +110,7 @@ def _past_backoff_limit(job: Observed) -> bool:
 BURST = 500  # pods created or deleted in one sync
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobPodPlan:
+class JobPodPlan(Struct, frozen=True, kw_only=True):
     """Pods to delete or to create. A plan never contains both."""
 
     delete: Sequence[JobPod] = ()  # active pods

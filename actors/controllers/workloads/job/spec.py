@@ -7,8 +7,9 @@ deletePod).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from kcm.actors.controllers.shared.option_checks import at_least_one
 from kcm.actors.controllers.workloads.job.fields import FINALIZER, is_finished

@@ -6,12 +6,13 @@ Source: kubernetes v1.36 pkg/controller/job/job_controller.go (newCondition, ens
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kcm.actors.controllers.workloads.job.fields import JobStatus
 from kcm.protocols.conditions import find_condition
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object
 from kcm.protocols.pods import is_active, is_terminating
 from kcm.protocols.times import format_time, parse_time
@@ -47,8 +48,7 @@ def with_status(conditions: Sequence[Object], new: Object) -> list[Object] | Non
 _OMITTED = ("active", "succeeded", "failed", "completedIndexes", "conditions", "startTime", "failedIndexes")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunningPods:
+class RunningPods(Struct, frozen=True, kw_only=True):
     """Counts of a Job's unfinished pods."""
 
     active: int
@@ -109,8 +109,7 @@ def _is_present(name: str, value: Any) -> bool:
     return value is not None if name == "failedIndexes" else bool(value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tally:
+class Tally(Struct, frozen=True, kw_only=True):
     """The fields of a Job's status that count finished pods."""
 
     succeeded: int

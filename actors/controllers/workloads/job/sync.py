@@ -7,8 +7,9 @@ the server again before the first write.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from kcm.actors.controllers.shared.unknown_outcomes import UnknownOutcomes
 from kcm.actors.controllers.workloads.job.backoff import Failures
@@ -16,7 +17,6 @@ from kcm.actors.controllers.workloads.job.fields import JobSpec
 from kcm.actors.controllers.workloads.job.metrics import RECONCILING, TRACKING
 from kcm.actors.controllers.workloads.job.pods import JobPod
 from kcm.actors.reconciliation import Step, get_live, list_live, must, must_object
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import Key, Object, decode_object, key_of, resource_version_of, split_key, uid_of
@@ -54,8 +54,7 @@ class Managed(NamedTuple):
     delay: float | None = None  # seconds until the next sync
 
 
-@dataclass(slots=True)
-class JobMemory:
+class JobMemory(Struct):
     """State of one Job that is kept between syncs."""
 
     uid: str
@@ -92,8 +91,7 @@ class JobMemories:
         return frozenset() if memory is None else memory.finished
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LivePods:
+class LivePods(Struct, frozen=True, kw_only=True):
     """Pods of a Job as listed from the server, to check whether the table of pods is up to date.
 
     After a change of leader, the watch may be late. If the table still contained finalizers that the earlier leader has

@@ -6,19 +6,19 @@ The kind ReplicationController is defined in actors/controllers/workloads/replic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from kcm.actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, labels_of, uid_of
 from kcm.protocols.resources import PODS, REPLICASETS, Resource
 from kcm.protocols.selectors import LabelSelector, label_selector_of
 from kcm.runtime.tables.tables import Tables
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplicaKind:
+class ReplicaKind(Struct, frozen=True, kw_only=True):
     """Properties in which ReplicaSets and ReplicationControllers differ."""
 
     resource: Resource

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from kcm.actors.options import ControllerOptions
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.flags.declaration import flag
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatefulSetOptions(ControllerOptions):
+class StatefulSetOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "StatefulSetController"
 
     concurrent_syncs: int = flag(

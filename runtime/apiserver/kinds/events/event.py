@@ -7,7 +7,8 @@ pkg/apis/core/validation/events.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required

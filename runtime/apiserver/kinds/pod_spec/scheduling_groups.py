@@ -9,7 +9,8 @@ Jobs only, not in the pod templates of other workloads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition

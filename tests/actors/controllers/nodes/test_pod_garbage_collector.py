@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 from structlog.testing import LogCapture
 
 from kcm.actors.app.system import ControllerSystem

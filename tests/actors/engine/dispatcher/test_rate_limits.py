@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kcm.actors.controllers.nodes import ttl
 from kcm.actors.options import Options

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from structlog.testing import LogCapture
 
 from kcm.actors.app.arguments import read_options

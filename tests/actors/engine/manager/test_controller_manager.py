@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
 import orjson
+from msgspec.structs import asdict
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.network.endpointslice import EndpointSliceOptions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ def other_value(name: str, default: Any) -> Any:
     return "/some/file"
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(ServerSettings)])
+@pytest.mark.parametrize("name", ServerSettings.__struct_fields__)
 def test_setting_round_trips_through_the_command_line(name: str) -> None:
     settings = ServerSettings(**{name: other_value(name, getattr(ServerSettings(), name))})
     assert settings != ServerSettings()
@@ -44,7 +43,7 @@ def test_setting_round_trips_through_the_command_line(name: str) -> None:
 
 
 def test_all_settings_round_trip_through_the_command_line() -> None:
-    names = [field.name for field in fields(ServerSettings)]
+    names = ServerSettings.__struct_fields__
     settings = ServerSettings(**{name: other_value(name, getattr(ServerSettings(), name)) for name in names})
     assert parse_settings([*settings.arguments()]) == settings
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import orjson
+from msgspec import Struct
 
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import metric_spec
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.replicas import Tolerances
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.sources import ScaledTarget
 from kcm.actors.simulation.driver import NOW, drive_steps
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Fetch, Update
 from kcm.protocols.messages.outcomes import Done, Outcome, ServerFailure
 from kcm.protocols.objects import Object, decode_object
@@ -134,8 +134,7 @@ def _external(target: Object) -> Metric:
 ODD = Metric({"type": "CheddarCheese"}, "")
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """Autoscaler and its target, and the expected result of an evaluation.
 
     values: thousandths, by pod or by the containers a and b of each pod; by series; or of the object.

@@ -6,9 +6,8 @@ Source of the cases: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_te
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kcm.protocols.messages.outcomes import Conflict
 from kcm.protocols.objects import Object

@@ -6,9 +6,8 @@ Test…Stabilize…, TestEventNotCreated, TestAvoidUnnecessaryUpdates).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kcm.protocols.messages.commands import Update
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.cases import (

@@ -6,9 +6,8 @@ TestMultipleHPAs, TestBuildQuantity).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
 from kcm.actors.simulation.driver import drive_steps

@@ -6,9 +6,8 @@ except the ones about zero, TestNoBackoffUpscale…, TestUpscaleCap…, TestMinR
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler import metrics as of
 from kcm.protocols.messages.commands import Update

@@ -8,9 +8,8 @@ Source of the cases: kubernetes v1.36 pkg/controller/podautoscaler/horizontal_te
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.cases import (
     ODD,

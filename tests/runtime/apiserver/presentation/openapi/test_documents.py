@@ -1,9 +1,9 @@
 import re
-from dataclasses import replace
 from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from kcm.runtime.apiserver.presentation.openapi.descriptions import installed_descriptions
 from kcm.runtime.apiserver.presentation.openapi.documents import OpenApi
