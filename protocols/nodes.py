@@ -141,15 +141,10 @@ def zone_of(labels: Mapping[str, Any]) -> str:
     """Return the zone of a node with these labels, "region:zone", or "" without either label.
 
     The older label takes precedence over the newer one, even if it is empty. Source: component-helpers/node/topology,
-    GetZoneKey; but without the NUL byte that upstream puts between colons.
+    GetZoneKey; but without the NUL byte that upstream puts between colons, and so into labels of metrics.
     """
     region, zone = _first(labels, _REGION_LABELS), _first(labels, _ZONE_LABELS)
     return f"{region}:{zone}" if region or zone else ""
-
-
-def zone_label(zone: str) -> str:
-    """Return the zone as the label value of upstream's metrics."""
-    return zone.replace(":", ":\x00:", 1)
 
 
 def taint_keys(taints: Iterable[Mapping[str, Any]], effect: str) -> frozenset[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcm.protocols.nodes import LeaseFacts, lease_facts, node_facts, zone_label, zone_of
+from kcm.protocols.nodes import LeaseFacts, lease_facts, node_facts, zone_of
 
 REGION, ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 OLD_REGION, OLD_ZONE = "failure-domain.beta.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone"
@@ -26,10 +26,6 @@ OLD_REGION, OLD_ZONE = "failure-domain.beta.kubernetes.io/region", "failure-doma
 )
 def test_the_zone_is_region_and_zone_the_older_labels_first(labels: dict[str, str], zone: str) -> None:
     assert zone_of(labels) == zone
-
-
-def test_metrics_name_a_zone_as_upstream_does() -> None:
-    assert (zone_label("eu:a"), zone_label("")) == ("eu:\0:a", "")
 
 
 def taint(key: str, effect: str) -> dict[str, str]:

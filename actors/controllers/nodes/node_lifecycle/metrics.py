@@ -6,7 +6,6 @@ Source of node_collector_*: kubernetes v1.36 pkg/controller/nodelifecycle/metric
 from __future__ import annotations
 
 from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import ZoneMeter
-from kcm.protocols.nodes import zone_label
 from kcm.runtime.metrics.registry import Counter, Family, Metrics
 
 ZONE = ("zone",)
@@ -69,20 +68,19 @@ class NodeLifecycleMetrics:
         self.all_nodes = metrics.histogram(UPDATE_ALL_NODES_HEALTH)
 
     def evictions(self, zone: str) -> Counter:
-        return self._metrics.counter(EVICTIONS, zone_label(zone))
+        return self._metrics.counter(EVICTIONS, zone)
 
     def zone(self, zone: str, *, ready: int, not_ready: int) -> None:
         """Set the gauges of a zone to these numbers of nodes. A zone with 0 nodes counts as 100 % healthy."""
-        label, size = zone_label(zone), ready + not_ready
-        self._metrics.gauge(ZONE_SIZE, label).set(size)
-        self._metrics.gauge(ZONE_HEALTH, label).set(100 * ready / size if size else 100)
-        self._metrics.gauge(UNHEALTHY_NODES, label).set(not_ready)
+        size = ready + not_ready
+        self._metrics.gauge(ZONE_SIZE, zone).set(size)
+        self._metrics.gauge(ZONE_HEALTH, zone).set(100 * ready / size if size else 100)
+        self._metrics.gauge(UNHEALTHY_NODES, zone).set(not_ready)
 
 
 def zone_meter(metrics: Metrics, zone: str) -> ZoneMeter:
-    label = zone_label(zone)
     return ZoneMeter(
-        depth=metrics.gauge(QUEUE_DEPTH, label),
-        rate=metrics.gauge(QUEUE_RATE, label),
-        let_through=metrics.counter(QUEUE_LET_THROUGH, label),
+        depth=metrics.gauge(QUEUE_DEPTH, zone),
+        rate=metrics.gauge(QUEUE_RATE, zone),
+        let_through=metrics.counter(QUEUE_LET_THROUGH, zone),
     )
