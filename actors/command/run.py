@@ -58,6 +58,7 @@ from kcm.runtime.logs.configuration import configure_logging, logger_for
 from kcm.runtime.metrics.meters import report_build
 from kcm.runtime.process.descriptors import FEW, raise_limit
 from kcm.runtime.process.memory import collect_rarely, give_back_freed, keep_one_heap
+from kcm.runtime.process.service_manager import ServiceManager
 from kcm.runtime.process.standard_streams import is_terminal
 from kcm.runtime.process.start_state import StartState
 from kcm.runtime.process.termination import SIGINT, Ending, ending_within, on_signals, unique_identity
@@ -108,6 +109,7 @@ def carry_out(arguments: Sequence[str], options: Options, installed: Installed) 
                 identity=unique_identity(),
                 quiet=quiet,
                 line=LiveLine(sys.stdout),
+                service=ServiceManager(os.environ, now=clock.monotonic),
             )
         )
     except Interrupted:
@@ -299,6 +301,10 @@ def work(
             if start is not None:
                 missing = waiting or standby or ("" if leads else "controllers have not started")
                 start.set(missing, is_ready=not missing)
+            # A standby is ready too: it has started, and waits for its turn.
+            launch.service.update(
+                standby or f"runs {len(system.enabled)} controllers", is_ready=listed or bool(standby)
+            )
             if launch.line.live:
                 notices = [standby]
                 if local is not None:
@@ -307,6 +313,7 @@ def work(
                 launch.line.show(" · ".join(filter(None, (*notices, nodes or waiting, summary(system.tables)))))
             if launch.stopping.is_set():
                 log.info("shutting down on a signal")
+                launch.service.stopping("waiting for writes in flight")
                 launch.line.show("shutting down: waiting for writes in flight …")
                 drained = system.stop(timeout=system.options.generic.controller_shutdown_timeout + 5.0)
                 return 0 if drained else 1

@@ -38,6 +38,7 @@ from kcm.runtime.metrics.families import JOURNAL_WRITING
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.files import DirectoryInUseError, UnsafeDirectoryError, refuse_foreign
 from kcm.runtime.process.predecessors import succeed
+from kcm.runtime.process.service_manager import ServiceManager
 from kcm.runtime.process.termination import Ending
 from kcm.runtime.process.version import KUBERNETES, Version, this_version
 from kcm.runtime.scheduling.clock import SystemClock
@@ -87,6 +88,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     # Whether info lines are hidden, on a terminal.
     quiet: bool
     line: LiveLine
+    service: ServiceManager
     # Set when the system has ended by itself: nothing is written any more, and the process must not stay.
     failed: Ending = field(default_factory=Ending)
     # Identities of processes that are proven to have ended.
