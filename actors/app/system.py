@@ -59,7 +59,6 @@ from kcm.runtime.process.from_async import in_thread
 from kcm.runtime.scheduling.clock import Clock, SystemClock
 from kcm.runtime.system.actor import Journal
 from kcm.runtime.system.actor_system import ActorSystem, Spawner, ThreadSpawner
-from kcm.runtime.system.mailbox_waits import MailboxWaits
 from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.table import Table
 
@@ -124,6 +123,8 @@ class ControllerSystem:
         self.actors = ActorSystem(clock=self.clock, log=self.log, spawner=spawner, supervisor=MANAGER)
         self.actors.journal = journal
         if self.options.debugging.contention_profiling:
+            from kcm.runtime.system.mailbox_waits import MailboxWaits  # few systems measure them
+
             self.actors.waits = MailboxWaits(self.clock.monotonic)
         self._owns_clock = clock is None
         self._calls: Calls = calls if calls is not None else ThreadedCalls(clock=self.clock)

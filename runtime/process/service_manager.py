@@ -1,4 +1,4 @@
-"""Notifications to the service manager that started this process: systemd, and others that speak its protocol.
+"""Notifications to the service manager that started this process: systemd, or another one with its protocol.
 
 Source: sd_notify(3), sd_watchdog_enabled(3).
 """

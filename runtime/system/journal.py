@@ -29,7 +29,6 @@ from kcm.protocols.codec import DecodeError, decode, encode
 from kcm.protocols.messages.journal import MessageHandled, MessageSent, Opened, TurnLost
 from kcm.runtime.process.files import create_private
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.system.mailbox_waits import StampedFrame
 
 MAGIC = b"kcm journal 1\n"
 ANY_VERSION = b"kcm journal "
@@ -44,10 +43,15 @@ class JournalError(Exception):
     """A journal cannot be written or read. The text is one line for the operator."""
 
 
-class NumberedFrame(StampedFrame):
-    """Frame in a mailbox, with the number of its message in the journal."""
+class NumberedFrame(bytes):
+    """Frame in a mailbox.
+
+    number: of its message in the journal; 0 without a journal.
+    posted: monotonic time at which it was put into the mailbox; 0.0 if that is not measured.
+    """
 
     number: int = 0
+    posted: float = 0.0
 
 
 class RecordedRun(Struct, frozen=True, kw_only=True):

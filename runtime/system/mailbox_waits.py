@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-
-class StampedFrame(bytes):
-    """Frame in a mailbox, with the monotonic time at which it was put there; 0.0 if that is not measured."""
-
-    posted: float = 0.0
+from kcm.runtime.system.journal import NumberedFrame
 
 
 class MailboxWaits:
@@ -24,13 +20,13 @@ class MailboxWaits:
 
     def stamped(self, frame: bytes) -> bytes:
         """Return the frame with the current time. Called on the sender's thread, before it is put into the mailbox."""
-        stamped = frame if isinstance(frame, StampedFrame) else StampedFrame(frame)
+        stamped = frame if isinstance(frame, NumberedFrame) else NumberedFrame(frame)
         stamped.posted = self._now()
         return stamped
 
     def received(self, actor: str, frame: bytes) -> None:
         """Record that an actor begins to handle a frame. Called on the actor's thread."""
-        if isinstance(frame, StampedFrame) and frame.posted:
+        if isinstance(frame, NumberedFrame) and frame.posted:
             self._counts[actor] = self._counts.get(actor, 0) + 1
             self._seconds[actor] = self._seconds.get(actor, 0.0) + self._now() - frame.posted
 
