@@ -66,6 +66,7 @@ else:
         "manager": (
             "api_transport",
             "BUILT_IN",
+            "Candidacy",
             "ConfigError",
             "ControllerSystem",
             "Election",
@@ -73,6 +74,7 @@ else:
             "installed_controllers",
             "InvalidOptions",
             "InvalidOptionsError",
+            "Migration",
             "Options",
             "Pages",
             "read_options",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kcm.actors.app.serving import Pages, serve
     from kcm.actors.app.system import ControllerSystem
     from kcm.actors.controllers.built_in import BUILT_IN
-    from kcm.actors.engine.elector import Election
+    from kcm.actors.engine.elector import Candidacy, Election, Migration
     from kcm.actors.options import InvalidOptionsError, Options
     from kcm.runtime.client.api import Request, Response, Transport
     from kcm.runtime.client.config import ConfigError
@@ -29,6 +29,7 @@ else:
         {
             "api_transport": "kcm.actors.app.connection:api_transport",
             "BUILT_IN": "kcm.actors.controllers.built_in:BUILT_IN",
+            "Candidacy": "kcm.actors.engine.elector:Candidacy",
             "ConfigError": "kcm.runtime.client.config:ConfigError",
             "ControllerSystem": "kcm.actors.app.system:ControllerSystem",
             "Election": "kcm.actors.engine.elector:Election",
@@ -36,6 +37,7 @@ else:
             "InvalidOptions": "kcm.actors.options:InvalidOptionsError",
             "installed_controllers": "kcm.actors.app.installed:installed_controllers",
             "InvalidOptionsError": "kcm.actors.options:InvalidOptionsError",
+            "Migration": "kcm.actors.engine.elector:Migration",
             "Options": "kcm.actors.options:Options",
             "Pages": "kcm.actors.app.serving:Pages",
             "read_options": "kcm.actors.app.arguments:read_options",
@@ -50,11 +52,13 @@ else:
 
 __all__ = [
     "BUILT_IN",
+    "Candidacy",
     "ConfigError",
     "ControllerSystem",
     "Election",
     "FlagError",
     "InvalidOptionsError",
+    "Migration",
     "Options",
     "Pages",
     "Request",

@@ -119,7 +119,7 @@ class Metrics:
         allowed_labels: by name of a family and of its label, the values that are kept; others become "unexpected".
         """
         self._families: dict[str, tuple[Family, dict[tuple[str, ...], Series]]] = {}
-        self._sources: list[Callable[[], Iterable[Reading]]] = []
+        self._sources: dict[object, Callable[[], Iterable[Reading]]] = {}
         self._disabled, self._allowed_labels = frozenset(disabled), allowed_labels
         self.unexpected = 0  # label values that allowed_labels replaced
 
@@ -142,13 +142,16 @@ class Metrics:
         """Remove all series. References to removed series remain usable, but their values are not shown."""
         self._families.clear()
 
-    def add_source(self, read: Callable[[], Iterable[Reading]]) -> None:
-        """Call `read` at each scrape, on its thread, for a varying set of gauges."""
-        self._sources.append(read)
+    def add_source(self, read: Callable[[], Iterable[Reading]], *, name: str = "") -> None:
+        """Call `read` at each scrape, on its thread, for a varying set of gauges.
+
+        name: replaces the source of this name, which belonged to an earlier incarnation of an actor; "" adds a source.
+        """
+        self._sources[name or object()] = read
 
     def collect(self) -> Iterator[tuple[Family, list[tuple[tuple[str, ...], Series]]]]:
         """Yield the families sorted by name, each with its series by label values."""
-        for source in self._sources:
+        for source in list(self._sources.values()):
             for family, labels, value in source():
                 self.gauge(family, *labels).set(value)
         for name, (family, series) in sorted(self._families.copy().items()):

@@ -43,12 +43,18 @@ KINDS = ("stop", "kill", "freeze", "partition")
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager"
 ACCOUNTS = "/api/v1/namespaces/kube-system/serviceaccounts"
 USER = "system:serviceaccount:kube-system:"
-DURATION = 4.0
-LEASE_FLAGS = (
-    f"--leader-elect-lease-duration={DURATION:g}s",
-    "--leader-elect-renew-deadline=3s",
-    "--leader-elect-retry-period=500ms",
-)
+SHORT, DEFAULT = 4, 15  # lease durations in seconds
+LEASE_FLAGS = {  # by lease duration
+    SHORT: (
+        "--leader-elect-lease-duration=4s",
+        "--leader-elect-renew-deadline=3s",
+        "--leader-elect-retry-period=500ms",
+    ),
+    DEFAULT: (),
+}
+# More than the default, so that many writes are in flight when the leader is disturbed.
+RATE_FLAGS = ("--kube-api-qps=100", "--kube-api-burst=200")
+FEW_PODS, MANY_PODS = 3, 23  # sizes between which the Deployment changes
 SETTLING = 1.5  # seconds of undisturbed work before each disturbance
 AFTERWARDS = 2.0  # seconds after a takeover until the earlier leader may run again
 WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
@@ -233,7 +239,7 @@ class Round:
 class Rounds:
     """Three managers, their server, and the load."""
 
-    def __init__(self, directory: Path, *, seed: int, controllers: str) -> None:
+    def __init__(self, directory: Path, *, seed: int, controllers: str, duration: int) -> None:
         self.directory = directory
         self.audit = directory / "audit.log"
         (directory / "policy.yml").write_text(POLICY)
@@ -256,7 +262,13 @@ class Rounds:
         self._stopped = threading.Event()
         for number in (1, 2, 3):
             on_loss = "standby" if number == 3 else "exit"
-            flags = (*LEASE_FLAGS, f"--controllers={controllers}", f"--leader-elect-on-loss={on_loss}", "--v=2")
+            flags = (
+                *LEASE_FLAGS[duration],
+                *RATE_FLAGS,
+                f"--controllers={controllers}",
+                f"--leader-elect-on-loss={on_loss}",
+                "--v=2",
+            )
             self.competitors.append(self._competitor(f"manager-{number}", flags))
         self.api.request("POST", "/apis/apps/v1/namespaces/default/deployments", yaml.safe_load(DEPLOYMENT))
         self._load = threading.Thread(target=self._change_deployment, daemon=True)
@@ -298,9 +310,9 @@ class Rounds:
         """Scale the Deployment up and down, so that controllers create and delete pods all the time."""
         number = 0
         path = "/apis/apps/v1/namespaces/default/deployments/web"
-        while not self._stopped.wait(0.1):
+        while not self._stopped.wait(0.4):
             number += 1
-            change = {"spec": {"replicas": 2 + number % 5}}
+            change = {"spec": {"replicas": MANY_PODS if number % 2 else FEW_PODS}}
             self.api.request("PATCH", path, change, type="application/merge-patch+json")
 
     # One round.
@@ -398,8 +410,8 @@ def report(rounds: Iterable[Round], verdict: Verdict) -> Iterator[str]:
 
 
 @contextmanager
-def competing(directory: Path, *, seed: int, controllers: str = "*") -> Iterator[Rounds]:
-    rounds = Rounds(directory, seed=seed, controllers=controllers)
+def competing(directory: Path, *, seed: int, controllers: str, duration: int) -> Iterator[Rounds]:
+    rounds = Rounds(directory, seed=seed, controllers=controllers, duration=duration)
     try:
         yield rounds
     finally:
@@ -414,16 +426,27 @@ class Result:
     verdict: Verdict
 
 
-def play(directory: Path, *, count: int, seed: int, say: Callable[[str], None], controllers: str = "*") -> Result:
-    """Play this number of rounds, the kinds in turn, and check all writes."""
-    with competing(directory, seed=seed, controllers=controllers) as rounds:
+def play(
+    directory: Path,
+    *,
+    count: int,
+    seed: int,
+    say: Callable[[str], None],
+    controllers: str = "*",
+    duration: int = SHORT,
+) -> Result:
+    """Play this number of rounds, the kinds in turn, and check all writes.
+
+    duration: of the lease, in seconds; SHORT or DEFAULT.
+    """
+    with competing(directory, seed=seed, controllers=controllers, duration=duration) as rounds:
         for number in range(count):
             done = rounds.run(KINDS[number % len(KINDS)])
             ended = "" if done.ended is None else f", ended {done.ended:.2f} s after SIGCONT"
             say(f"round {number + 1}: {done.kind} of {done.leader}, then {done.successor}{ended}")
         time.sleep(1.0)
     writes = read_audit_log(rounds.audit, [competitor.name for competitor in rounds.competitors])
-    verdict = judge(writes, duration=DURATION)
+    verdict = judge(writes, duration=duration)
     complete(rounds.rounds, writes, verdict)
     for line in report(rounds.rounds, verdict):
         say(line)
@@ -436,6 +459,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1, help="seed of the random delays (default: 1)")
     parser.add_argument("--directory", type=Path, help="keep logs and the audit log in this directory")
     parser.add_argument("--controllers", default="*", help="--controllers of the managers (default: *)")
+    parser.add_argument(
+        "--lease-duration", type=int, choices=LEASE_FLAGS, default=SHORT, help=f"in seconds (default: {SHORT})"
+    )
     chosen = parser.parse_args()
     with ExitStack() as closing:
         directory = chosen.directory or Path(closing.enter_context(tempfile.TemporaryDirectory()))
@@ -446,6 +472,7 @@ def main() -> int:
             seed=chosen.seed,
             say=lambda line: print(line, flush=True),
             controllers=chosen.controllers,
+            duration=chosen.lease_duration,
         ).verdict
     return 1 if verdict.deposed or verdict.expired else 0
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.leader_rounds import DURATION, KINDS, Write, judge, play
+from tests.e2e.leader_rounds import KINDS, SHORT, Write, judge, play
 
 FEW = "replicaset-controller,deployment-controller"
 
@@ -48,5 +48,5 @@ def test_no_manager_writes_without_the_lease(tmp_path: Path) -> None:
     assert not result.verdict.deposed
     assert not result.verdict.expired
     for played in result.rounds:
-        assert played.leading <= (2.0 if played.kind == "stop" else DURATION + 2.0), played
+        assert played.leading <= (2.0 if played.kind == "stop" else SHORT + 2.0), played
         assert played.ended is None or played.ended <= 2.0, played  # 1 s, and some for a busy machine

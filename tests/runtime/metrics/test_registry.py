@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 
-from kcm.runtime.metrics.registry import Counter, Family, Metrics
+from kcm.runtime.metrics.registry import Counter, Family, Metrics, Reading
 from tests.runtime.metrics.readings import readings
 
 STEPS = Family(name="steps_total", kind="counter", help="Steps.", labels=("leg",))
@@ -86,6 +87,20 @@ def test_concurrent_reads_and_writes_lose_no_count() -> None:
     for thread in threads:
         thread.join()
     assert counter.value == 80_000
+
+
+def test_source_of_the_same_name_is_replaced() -> None:
+    metrics = Metrics()
+    calls: list[str] = []
+
+    def read(word: str) -> list[Reading]:
+        calls.append(word)
+        return []
+
+    for word in ("first", "second"):
+        metrics.add_source(partial(read, word), name="endpoints")
+    list(metrics.collect())
+    assert calls == ["second"]
 
 
 def test_sources_are_called_at_every_collection() -> None:

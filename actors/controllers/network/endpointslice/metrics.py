@@ -58,7 +58,7 @@ class SliceMetrics:
         self.changed = self._totals.changed
         self._results = {result: metrics.counter(SYNCS, result) for result in ("success", "stale", "error")}
         self._distributions: dict[Key, str] = {}
-        metrics.add_source(self._read_distributions)
+        metrics.add_source(self._read_distributions, name=DISTRIBUTIONS.name)
 
     def synced(self, result: str) -> None:
         self._results[result].inc()
