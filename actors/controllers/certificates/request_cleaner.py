@@ -140,7 +140,7 @@ class RequestCleaner:
         return self._requests.object_of(entry)
 
     def _reason(self, entry: Entry, expires: float | None) -> str:
-        """Return the reason to delete a request, and log it; "" if it must be kept or has a malformed timestamp."""
+        """Return the reason to delete a CertificateSigningRequest, and log it; "" if the request must be kept."""
         try:
             reason = reason_to_clean(self._object(entry), now=self._clock.now(), expires=expires)
         except ValueError as err:

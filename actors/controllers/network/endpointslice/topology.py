@@ -269,7 +269,7 @@ class Topology:
         return [_notice("Normal", ENABLED, HAS_BEEN_ENABLED, address_type)]
 
     def remove_hints(self, service: Key, address_type: str) -> list[Notice]:
-        """Remove a Service from the cache, because it does not request topology aware hints.
+        """Remove a Service that does not request topology aware hints from the cache of allocated hints.
 
         Returns an event if the Service had such hints before.
         """

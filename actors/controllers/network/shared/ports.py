@@ -48,7 +48,7 @@ class PodPorts:
     """Cache of the endpoint ports of the pods of one Service. It never expires: container ports are immutable."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
-        """Create an empty cache. spec: the spec of the Service."""
+        """Create an empty cache for the pods of one Service. spec: the spec of the Service."""
         self.service_ports: Sequence[Mapping[str, Any]] = spec.get("ports") or ()
         self._by_number = not any(isinstance(port.get("targetPort"), str) for port in self.service_ports)
         self._common_ports = sorted_ports(self._endpoint_ports({})) if self._by_number else ()

@@ -83,7 +83,7 @@ Endpoint = Mapping[str, Any]
 
 
 def identity_of(endpoint: Endpoint) -> Identity:
-    """Return the identity of an endpoint: endpoints of two versions of a slice with equal identities are compared.
+    """Return the identity of an endpoint, by which the same endpoint is found in another version of a slice.
 
     The identity consists of the sorted addresses, the hostname, and the namespace and name of the pod.
     Source: hashEndpoint.

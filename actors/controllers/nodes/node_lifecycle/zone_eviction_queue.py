@@ -115,7 +115,7 @@ class ZoneEvictionQueue(Actor):
         return None
 
     def _set_rate(self, wanted: SetEvictionRate, now: float) -> None:
-        """Replace the token bucket by one with another rate or burst. It is full if the old bucket had a token."""
+        """Change the eviction rate. The new token bucket is full if the old one had a token, otherwise empty."""
         qps = max(0.0, wanted.qps)
         old = self._bucket
         if old is not None and old.qps == qps and self._burst == wanted.burst:

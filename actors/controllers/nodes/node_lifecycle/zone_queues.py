@@ -138,7 +138,7 @@ class ZoneQueues:
     def set_zones(self, zones: Mapping[str, float | None]) -> Iterator[Tell]:
         """Start and stop eviction queues, so that there is one queue for each of these zones.
 
-        zones: by zone, the monotonic time at which its last node was released; None if unknown. Used for new queues.
+        zones: by zone, the monotonic time at which a node was last released; None if unknown. Used for new queues.
         """
         for zone in [zone for zone in self._queues if zone not in zones]:
             del self._queues[zone]

@@ -64,7 +64,7 @@ class EvictionLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disruption:
-    """Result of a check of all zones for disruption: by zone, its state and the eviction rate that follows from it."""
+    """Disruption states of all zones, with the eviction rates that follow from them. Returned by `assess`."""
 
     states: Mapping[str, ZoneState]
     rates: Mapping[str, float]  # nodes per second
