@@ -93,7 +93,7 @@ def revision_name(owner: str, hash: str) -> str:
 
 def new_revision(
     owner: Mapping[str, Any],
-    owners: Resource,  # of `owner`
+    owner_resource: Resource,  # of `owner`
     *,
     labels: Mapping[str, str],  # of the template
     data: Object,
@@ -114,7 +114,7 @@ def new_revision(
         "namespace": namespace_of(owner),
         "labels": {**labels, HASH_LABEL: hash},
     }
-    return own({"metadata": meta, "data": data, "revision": revision}, by=owner, of=owners)
+    return own({"metadata": meta, "data": data, "revision": revision}, by=owner, of=owner_resource)
 
 
 def number_of(revision: Mapping[str, Any]) -> int:

@@ -128,13 +128,15 @@ def plan_claim(
 
 
 def adoption(
-    entry: Entry, *, dependents: Resource, owner: Object, owners: Resource, finalizers: Sequence[str] = ()
+    entry: Entry, *, dependents: Resource, owner: Object, owner_resource: Resource, finalizers: Sequence[str] = ()
 ) -> Patch:
     """Return the patch that makes this owner the controller of an orphan.
 
-    dependents, owners: the resources of the orphan and of `owner`. finalizers: finalizers to add to the orphan.
+    dependents, owner_resource: the resources of the orphan and of `owner`. finalizers: finalizers to add to the orphan.
     """
-    meta: Object = {"ownerReferences": [owner_reference(owner, api_version=owners.api_version, kind=owners.kind)]}
+    meta: Object = {
+        "ownerReferences": [owner_reference(owner, api_version=owner_resource.api_version, kind=owner_resource.kind)]
+    }
     meta["uid"] = entry.uid
     if finalizers:
         meta["finalizers"] = list(finalizers)
@@ -159,7 +161,7 @@ def claim(
     *,
     lister: Lister,  # of the dependents
     owner: Object,
-    owners: Resource,  # of `owner`
+    owner_resource: Resource,  # of `owner`
     matches: Callable[[Mapping[str, str]], bool],
     fields_of: Callable[[Entry], Claimable] = attrgetter("facts"),
     belongs: Callable[[Entry], bool] | None = None,
@@ -181,7 +183,7 @@ def claim(
     failures: list[tuple[Command, Failure]] = []
     adopted = plan.adopted
     if adopted:
-        obstacle = yield from _obstacle_to_adoption(owner, owners)
+        obstacle = yield from _obstacle_to_adoption(owner, owner_resource)
         if obstacle is not None:
             kind = lister.resource.kind
             failures += [(obstacle[0], _cannot_adopt(kind, entry, obstacle[1])) for entry in adopted]
@@ -189,7 +191,7 @@ def claim(
     dependents = lister.resource
     commands = [
         *(
-            adoption(entry, dependents=dependents, owner=owner, owners=owners, finalizers=finalizers)
+            adoption(entry, dependents=dependents, owner=owner, owner_resource=owner_resource, finalizers=finalizers)
             for entry in adopted
         ),
         *(release(entry, dependents=dependents, owner=owner, finalizers=finalizers) for entry in plan.released),
@@ -209,19 +211,19 @@ def claim(
     return kept
 
 
-def _obstacle_to_adoption(owner: Object, owners: Resource) -> Step[tuple[Get, Failure] | None]:
+def _obstacle_to_adoption(owner: Object, owner_resource: Resource) -> Step[tuple[Get, Failure] | None]:
     """Read the owner from the API server, to decide whether it may adopt objects.
 
     It must not adopt objects if it was deleted or replaced, is being deleted, or cannot be read. Returns None if it may
     adopt objects, otherwise the command that read it, and the reason as failure.
     """
-    get = get_live(owners, key_of(owner))
+    get = get_live(owner_resource, key_of(owner))
     outcome = yield get
     if not isinstance(outcome, Done):
         return get, msgspec.structs.replace(outcome, message=f"can't recheck DeletionTimestamp: {outcome.message}")
     live = decode_object(outcome.body)
     if uid_of(live) != uid_of(owner):
-        gone = f"original {owners.kind} {get.key} is gone: got uid {uid_of(live)}, wanted {uid_of(owner)}"
+        gone = f"original {owner_resource.kind} {get.key} is gone: got uid {uid_of(live)}, wanted {uid_of(owner)}"
         return get, Conflict(gone)
     if is_deleting(live):
         return get, Conflict(f"{get.key} has just been deleted at {metadata(live)['deletionTimestamp']}")

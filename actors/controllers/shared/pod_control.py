@@ -52,10 +52,10 @@ class PodForm:
 
     __slots__ = ("_after_name", "base", "namespace")
 
-    def __init__(self, template: Object, *, owner: Object, owners: Resource, base: str | None = None) -> None:
+    def __init__(self, template: Object, *, owner: Object, owner_resource: Resource, base: str | None = None) -> None:
         """Encode a pod template. Raises ValueError if it is malformed or has no labels.
 
-        owners: the resource of `owner`, for the owner reference
+        owner_resource: the resource of `owner`, for the owner reference
         base: value of generateName in the pods; by default it is derived from the owner's name
         """
         meta = template.get("metadata") or {}
@@ -68,7 +68,7 @@ class PodForm:
         self.base = generate_name(name_of(owner)) if base is None else base
         pod_meta: dict[str, Any] = {"generateName": self.base, "namespace": self.namespace}
         pod_meta.update({name: meta[name] for name in ("labels", "annotations", "finalizers") if meta.get(name)})
-        owned = metadata(own({"metadata": pod_meta}, by=owner, of=owners))
+        owned = metadata(own({"metadata": pod_meta}, by=owner, of=owner_resource))
         self._after_name = b"," + encode_object(owned)[1:] + b',"spec":' + encode_object(spec) + b"}"
 
     def create(self, name: str) -> Create:
@@ -89,16 +89,16 @@ class Creations:
     maybe_created: list[str] = field(default_factory=list)  # names of pods whose creation has an unknown outcome
 
 
-def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owners: Resource) -> Step[Creations]:
+def create_pods(form: PodForm, names: Sequence[str], *, owner: Object, owner_resource: Resource) -> Step[Creations]:
     """Create pods with these names from one template. See create_each for batches, events and failures."""
-    return (yield from create_each([(form, name) for name in names], owner=owner, owners=owners))
+    return (yield from create_each([(form, name) for name in names], owner=owner, owner_resource=owner_resource))
 
 
-def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owners: Resource) -> Step[Creations]:
+def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owner_resource: Resource) -> Step[Creations]:
     """Create pods in batches of 1, 2, 4, … until a creation fails, and record an event on the owner for each pod.
 
     pods: (encoded template, name) of each pod
-    owners: the resource of `owner`
+    owner_resource: the resource of `owner`
 
     If the namespace is being terminated, no further batch is sent, but this is not counted as a failure and there is no
     event, because retries would be useless. Difference: upstream continues with the next batch.
@@ -112,7 +112,7 @@ def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owners: R
         match outcome:
             case Done():
                 result.created.append(key)
-                yield record(owners, owner, "Normal", "SuccessfulCreate", f"Created pod: {name}")
+                yield record(owner_resource, owner, "Normal", "SuccessfulCreate", f"Created pod: {name}")
             case AlreadyExists():
                 result.existing.append(key)
             case Forbidden() if is_namespace_terminating(outcome):
@@ -125,7 +125,7 @@ def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owners: R
                 if result.failure is None:
                     result.failure = CommandError(command, failure)
                 if not isinstance(outcome, Refused):  # if the creation was not sent, the event would not be sent either
-                    yield record(owners, owner, "Warning", "FailedCreate", f"Error creating: {failure.message}")
+                    yield record(owner_resource, owner, "Warning", "FailedCreate", f"Error creating: {failure.message}")
 
     yield from slow_start([form.create(name) for form, name in pods], succeeded=_exists, report=report)
     return result
@@ -161,11 +161,11 @@ class Deletions:
 
 
 def delete_pods(
-    pods: Iterable[Entry], *, owner: Object, owners: Resource, further_grounds: Sequence[Resource] = ()
+    pods: Iterable[Entry], *, owner: Object, owner_resource: Resource, further_grounds: Sequence[Resource] = ()
 ) -> Step[Deletions]:
     """Delete pods concurrently, and record an event on the owner for each pod.
 
-    owners: the resource of `owner`
+    owner_resource: the resource of `owner`
     further_grounds: resources, besides pods and the owner, whose informer tables the decision to delete depends on. The
         deletions wait while one of these tables is stale.
 
@@ -173,7 +173,7 @@ def delete_pods(
     """
     pods = list(pods)
     result = Deletions()
-    grounds: list[Resource | tuple[Resource, Key]] = [PODS, (owners, key_of(owner)), *further_grounds]
+    grounds: list[Resource | tuple[Resource, Key]] = [PODS, (owner_resource, key_of(owner)), *further_grounds]
     commands = [delete(PODS, pod, depends_on=grounds) for pod in pods]
     outcomes = yield from together(commands)
     for pod, command, outcome in zip(pods, commands, outcomes, strict=True):
@@ -182,7 +182,9 @@ def delete_pods(
         match outcome:
             case Done():
                 result.deleted.append(command.key)
-                yield record(owners, owner, "Normal", "SuccessfulDelete", f"Deleted pod: {split_key(command.key)[1]}")
+                yield record(
+                    owner_resource, owner, "Normal", "SuccessfulDelete", f"Deleted pod: {split_key(command.key)[1]}"
+                )
             case NotFound():
                 pass
             case Conflict():
@@ -194,7 +196,7 @@ def delete_pods(
                     why = msgspec.structs.replace(outcome, message=f"unable to delete pods: {outcome.message}")
                     result.failure = CommandError(command, why)
                 if not isinstance(outcome, Refused):
-                    yield record(owners, owner, "Warning", "FailedDelete", f"Error deleting: {outcome.message}")
+                    yield record(owner_resource, owner, "Warning", "FailedDelete", f"Error deleting: {outcome.message}")
     return result
 
 

@@ -28,12 +28,17 @@ from kcm.runtime.tables.lister import Lister, UnreadableError
 
 
 def claim_revisions(
-    lister: Lister, *, owner: Object, owners: Resource, matches: Callable[[Mapping[str, str]], bool], releases: bool
+    lister: Lister,
+    *,
+    owner: Object,
+    owner_resource: Resource,
+    matches: Callable[[Mapping[str, str]], bool],
+    releases: bool,
 ) -> Step[list[Object]]:
     """Return the ControllerRevisions of an owner, after adopting orphans that its selector matches.
 
     lister: lister of ControllerRevisions
-    owners: the resource of `owner`
+    owner_resource: the resource of `owner`
     matches: the owner's selector, called with the labels of a revision
     releases: whether owned revisions that the selector does not match are released, as by the DaemonSet controller.
         Otherwise they keep their owner reference, and are not returned.
@@ -49,7 +54,7 @@ def claim_revisions(
         owned = [entry for entry in owned if matches(fields_of(entry).labels)]
     candidates = [*owned, *lister.orphan_entries(namespace_of(owner))]
     claimed = yield from claim(
-        candidates, lister=lister, owner=owner, owners=owners, matches=matches, fields_of=fields_of
+        candidates, lister=lister, owner=owner, owner_resource=owner_resource, matches=matches, fields_of=fields_of
     )
     return [lister.object_of(entry) for entry in claimed]
 

@@ -19,7 +19,7 @@ A reconciler uses this module as follows:
     self._unknown: dict[Key, UnknownOutcomes[None]]                     # one entry per owner; deleted with the owner
 
     claimed = yield from claim(...)
-    if not is_current(owners, entry):
+    if not is_current(owner_lister, entry):
         return (yield from self.reconcile(key))                         # or requeue the key at once
 
     retried = unknown.names_to_retry(namespace, taken=taken)            # these names first, then generated names
@@ -63,9 +63,9 @@ PodT = TypeVar("PodT", bound=HasUid)
 PurposeT = TypeVar("PurposeT")
 
 
-def is_current(owners: Lister, owner: Entry) -> bool:
+def is_current(lister: Lister, owner: Entry) -> bool:
     """Report whether an owner is unchanged: the informer table still contains the version in the entry `owner`."""
-    latest = owners.entry(owner.key)
+    latest = lister.entry(owner.key)
     return latest is not None and (latest.uid, latest.resource_version) == (owner.uid, owner.resource_version)
 
 

@@ -74,7 +74,7 @@ def ensure_history(daemon_set: DaemonSet, *, revisions: Lister, pods: Sequence[E
     Raises CommandError if a write fails. Source: constructHistory.
     """
     claimed = yield from claim_revisions(
-        revisions, owner=daemon_set.obj, owners=DAEMONSETS, matches=daemon_set.selector.matches, releases=True
+        revisions, owner=daemon_set.obj, owner_resource=DAEMONSETS, matches=daemon_set.selector.matches, releases=True
     )
     data = template_data(daemon_set.obj)
     current: list[Object] = []

@@ -26,7 +26,7 @@ class DaemonPodForm(PodForm):
     def __init__(self, daemon_set: DaemonSet, *, hash: str) -> None:
         template = pod_template(daemon_set, hash=hash)
         self._affinity = template["spec"].pop("affinity", None)
-        super().__init__(template, owner=daemon_set.obj, owners=DAEMONSETS)
+        super().__init__(template, owner=daemon_set.obj, owner_resource=DAEMONSETS)
         self.nodes: dict[str, str] = {}  # by the name of a pod to create, the name of its node
 
     def create(self, name: str) -> Create:

@@ -142,7 +142,7 @@ class DaemonSetReconciler:
                 candidates,
                 lister=self._pods,
                 owner=daemon_set.obj,
-                owners=DAEMONSETS,
+                owner_resource=DAEMONSETS,
                 matches=daemon_set.selector.matches,
             )
         )
@@ -214,7 +214,7 @@ class DaemonSetReconciler:
         creations = yield from self._create(daemon_set, plan.create[: self._burst], hash)
         raise_if_unknown(creations)
         deletions = yield from delete_pods(
-            plan.delete[: self._burst], owner=daemon_set.obj, owners=DAEMONSETS, further_grounds=(NODES,)
+            plan.delete[: self._burst], owner=daemon_set.obj, owner_resource=DAEMONSETS, further_grounds=(NODES,)
         )
         if deletions.deleted:
             self._log.info("pods deleted", key=daemon_set.key, count=len(deletions.deleted))
@@ -230,7 +230,7 @@ class DaemonSetReconciler:
         names = self._names.setdefault(daemon_set.key, PodNames())
         form = DaemonPodForm(daemon_set, hash=hash)
         form.nodes = names.choose(daemon_set.obj, nodes, taken=lambda pod: self._pods.entry(pod) is not None)
-        creations = yield from create_pods(form, list(form.nodes), owner=daemon_set.obj, owners=DAEMONSETS)
+        creations = yield from create_pods(form, list(form.nodes), owner=daemon_set.obj, owner_resource=DAEMONSETS)
         if creations.created:
             self._log.info("pods created", key=daemon_set.key, count=len(creations.created))
         resolved = yield from fetch_existing(creations)

@@ -195,7 +195,7 @@ class DeploymentReconciler:
             candidates,
             lister=lister,
             owner=deployment.obj,
-            owners=DEPLOYMENTS,
+            owner_resource=DEPLOYMENTS,
             matches=deployment.selector.matches,
             fields_of=claim_fields_reader(lister),
         )

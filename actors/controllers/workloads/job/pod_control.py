@@ -44,7 +44,7 @@ def plain_pods(
     retried: names with unknown outcome, which are used before new names.
     taken: reports whether a pod with this key exists.
     """
-    form = PodForm(_with_finalizer(spec.template), owner=job, owners=JOBS)
+    form = PodForm(_with_finalizer(spec.template), owner=job, owner_resource=JOBS)
     names = list(dict.fromkeys([*retried, *generated_names(job, count, taken=taken)]))
     return [(form, name) for name in names[:count]]
 
@@ -74,7 +74,7 @@ def indexed_pods(
     for index in indexes:
         counts = {} if spec.limit_per_index is None else failure_counts(spec, replaced(index))
         base = base_name(name_of(job), index)
-        form = PodForm(_with_index(template, name_of(job), index, counts), owner=job, owners=JOBS, base=base)
+        form = PodForm(_with_index(template, name_of(job), index, counts), owner=job, owner_resource=JOBS, base=base)
         name = retried.get(index) or generated_names(job, 1, taken=taken, base=base)[0]
         pods.append((form, name))
     return pods
@@ -181,7 +181,7 @@ class JobPodControl:
                     sync.memory.unknown.maybe_deleted.add(entry.uid)
                 if failure is None:
                     failure = CommandError(command, outcome)
-        deletions = yield from delete_pods(untracked, owner=sync.job, owners=JOBS)
+        deletions = yield from delete_pods(untracked, owner=sync.job, owner_resource=JOBS)
         sync.memory.unknown.record_deletions(deletions)
         if deletions.deleted:
             self._log.info("pods deleted", key=sync.entry.key, count=len(deletions.deleted))
@@ -191,7 +191,7 @@ class JobPodControl:
 
     def _create(self, sync: Sync, job: Observed, plan: JobPodPlan) -> Step[Managed]:
         pods, indexes = self._new_pods(sync, job, plan)
-        creations = yield from create_each(pods, owner=sync.job, owners=JOBS)
+        creations = yield from create_each(pods, owner=sync.job, owner_resource=JOBS)
         if creations.created:
             self._log.info("pods created", key=sync.entry.key, count=len(creations.created))
         self._metrics.created(job, succeeded=len(creations.created), failed=creations.failed)

@@ -190,7 +190,7 @@ class JobReconciler:
             self._candidates(sync.entry),
             lister=self._pods,
             owner=sync.job,
-            owners=JOBS,
+            owner_resource=JOBS,
             matches=spec.selector.matches,
             finalizers=(FINALIZER,),
         )
@@ -257,7 +257,7 @@ class JobReconciler:
         If pods remain active, the Job does not finish in this sync.
         """
         active = [pod.entry for pod in update.job.active]
-        deletions = yield from delete_pods(active, owner=sync.job, owners=JOBS)
+        deletions = yield from delete_pods(active, owner=sync.job, owner_resource=JOBS)
         if self._active(sync):
             # The Job does not finish yet: these pods must be deleted and counted first.
             update = update._replace(finished=None)

@@ -112,7 +112,11 @@ class ReplicaSetReconciler:
         spec = replica_spec(owner, self._kind)
         pods = self._sort(entry)
         claimed = yield from claim(
-            pods.candidates, lister=self._pods, owner=owner, owners=self._kind.resource, matches=spec.selector.matches
+            pods.candidates,
+            lister=self._pods,
+            owner=owner,
+            owner_resource=self._kind.resource,
+            matches=spec.selector.matches,
         )
         if not is_current(self._owners, entry):
             return (yield from self.reconcile(key))
@@ -217,7 +221,7 @@ class ReplicaSetReconciler:
     def _create(self, entry: Entry, owner: Object, spec: ReplicaSpec, count: int) -> Step[Creations]:
         if count == 0:
             return Creations()
-        form = PodForm(spec.template, owner=owner, owners=self._kind.resource)
+        form = PodForm(spec.template, owner=owner, owner_resource=self._kind.resource)
 
         def taken(pod: Key) -> bool:
             return self._pods.entry(pod) is not None
@@ -225,7 +229,7 @@ class ReplicaSetReconciler:
         unknown = self._unknown.setdefault(entry.key, UnknownOutcomes())
         retried = unknown.names_to_retry(form.namespace, taken=taken)
         names = list(dict.fromkeys([*retried, *generated_names(owner, count, taken=taken)]))[:count]
-        creations = yield from create_pods(form, names, owner=owner, owners=self._kind.resource)
+        creations = yield from create_pods(form, names, owner=owner, owner_resource=self._kind.resource)
         replacements = self._replacements.get(entry.key)
         if replacements is not None:
             replacements.record_creations(creations.created, self._clock.monotonic())
@@ -245,7 +249,7 @@ class ReplicaSetReconciler:
             victims = unknown.maybe_deleted_first(victims)
             for ratio in deletion_age_ratios(victims, count, now=now):
                 self._observe_age_ratio(ratio)
-        deletions = yield from delete_pods(victims[:count], owner=owner, owners=self._kind.resource)
+        deletions = yield from delete_pods(victims[:count], owner=owner, owner_resource=self._kind.resource)
         unknown.record_deletions(deletions)
         if deletions.deleted:
             self._log.info("pods deleted", key=entry.key, count=len(deletions.deleted))

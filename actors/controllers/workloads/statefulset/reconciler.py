@@ -92,13 +92,17 @@ class StatefulSetReconciler:
         obj = self._sets.object_of(entry)
         stateful_set = parse_stateful_set(obj)
         known = yield from claim_revisions(
-            self._revisions, owner=obj, owners=STATEFULSETS, matches=stateful_set.selector.matches, releases=False
+            self._revisions,
+            owner=obj,
+            owner_resource=STATEFULSETS,
+            matches=stateful_set.selector.matches,
+            releases=False,
         )
         pods = yield from claim(
             [*self._pods.entries_owned_by(entry.uid), *self._pods.orphan_entries(stateful_set.namespace)],
             lister=self._pods,
             owner=obj,
-            owners=STATEFULSETS,
+            owner_resource=STATEFULSETS,
             matches=stateful_set.selector.matches,
             belongs=lambda pod: ordinal_of_key(pod.key, stateful_set.name) is not None,
         )

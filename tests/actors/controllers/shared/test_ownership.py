@@ -44,7 +44,7 @@ class Claimer:
             candidates,
             lister=self.pods,
             owner=self.claiming,
-            owners=REPLICASETS,
+            owner_resource=REPLICASETS,
             matches=SELECTOR.matches,
             **self.options,
         )

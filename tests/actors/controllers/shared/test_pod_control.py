@@ -61,7 +61,7 @@ class Running:
 
 
 def form(template: Object = TEMPLATE, owner: Object = OWNER) -> PodForm | None:
-    return PodForm(template, owner=owner, owners=REPLICASETS)
+    return PodForm(template, owner=owner, owner_resource=REPLICASETS)
 
 
 # Names.
@@ -128,7 +128,7 @@ def test_template_without_labels_or_of_wrong_type_is_rejected(template: Object, 
 
 def creating(names: Sequence[str], answer: Callable[..., Any] | None = None) -> tuple[Driven, Creations]:
     bench = Bench({PODS: []})
-    running = Running(create_pods(form(), names, owner=OWNER, owners=REPLICASETS))
+    running = Running(create_pods(form(), names, owner=OWNER, owner_resource=REPLICASETS))
     driven = drive(running, "", answer(bench) if answer is not None else bench.accept, tables=bench.tables)
     return driven, running.answer
 
@@ -144,7 +144,7 @@ def test_pods_are_created_in_growing_batches_with_an_event_each() -> None:
 
 
 def test_events_are_recorded_after_each_batch() -> None:
-    steps = create_pods(form(), ["a", "b", "c"], owner=OWNER, owners=REPLICASETS)
+    steps = create_pods(form(), ["a", "b", "c"], owner=OWNER, owner_resource=REPLICASETS)
     (first,) = next(steps)
     assert steps.send([Done(first.body)]).message == "Created pod: a"
     assert len(next(steps)) == 2
@@ -267,7 +267,7 @@ def test_terminating_namespace_is_detected_by_the_causes_of_the_status(failure: 
 def deleting(names: Sequence[str], answer: Callable[..., Any] | None = None) -> tuple[Driven, Deletions]:
     bench = Bench({PODS: [running_pod(name) for name in names]})
     entries = [bench.tables[PODS].entry(f"default/{name}") for name in names]
-    running = Running(delete_pods(entries, owner=OWNER, owners=REPLICASETS))
+    running = Running(delete_pods(entries, owner=OWNER, owner_resource=REPLICASETS))
     driven = drive(running, "", answer or bench.accept, tables=bench.tables)
     return driven, running.answer
 

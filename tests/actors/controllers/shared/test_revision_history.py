@@ -38,7 +38,9 @@ def bench_of(*revisions: Object) -> Bench:
 def kept_by(bench: Bench, *, releases: bool = True) -> Any:
     def steps() -> Any:
         lister, matches = bench.tables[CONTROLLER_REVISIONS], map_selector(WEB).matches
-        claimed = yield from claim_revisions(lister, owner=SET, owners=STATEFULSETS, matches=matches, releases=releases)
+        claimed = yield from claim_revisions(
+            lister, owner=SET, owner_resource=STATEFULSETS, matches=matches, releases=releases
+        )
         found.extend(claimed)
 
     found: list[Object] = []
