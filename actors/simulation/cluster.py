@@ -29,7 +29,7 @@ from kcm.actors.options import Options
 from kcm.actors.reconciliation.actor_names import MANAGER
 from kcm.actors.reconciliation.commands import check_key, check_resource
 from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs, runs
-from kcm.actors.simulation.calendar import Calendar
+from kcm.actors.simulation.fault_schedule import FaultSchedule
 from kcm.actors.simulation.processes import Observer, Processes, Running
 from kcm.actors.simulation.served import SERVED
 from kcm.protocols.arguments import check_function, check_mapping, check_number, check_type
@@ -122,9 +122,9 @@ class SimulatedCluster:
         if faults:
             self.world.injector = self.network.injector = self.injector
             self.calls.injector = self.injector
-            Calendar(
+            FaultSchedule(
                 self.injector, processes=self._processes, network=self.network, restart_server=self.restart_server
-            ).enter()
+            ).start_timers()
         self._tick()
 
     @property

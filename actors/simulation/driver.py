@@ -175,7 +175,7 @@ class Bench:
                 known = self._known(resource, key)
                 return NotFound(f'"{key}" not found') if known is None else Done(encode_object(known))
             case Outside():
-                return _carried_out(command)
+                return _call_outside(command)
             case _:
                 raise AssertionError(f"no outcome for {command!r}")
 
@@ -326,7 +326,7 @@ def drive_steps(
     return driven
 
 
-def _carried_out(command: Outside) -> Outcome:
+def _call_outside(command: Outside) -> Outcome:
     made = command.prepare(sender="", incarnation=0, most=None).run()
     outcome: Outcome = run_to_completion(made) if command.is_async else made
     return outcome

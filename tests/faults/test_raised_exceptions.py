@@ -19,7 +19,7 @@ from kcm.actors.reconciliation import Change, Enqueue, Reconciliation, Watch, it
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Pass, Queue
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign.checks import check
-from kcm.actors.simulation.campaign.failure_reports import explained, must_hold, report
+from kcm.actors.simulation.campaign.failure_reports import must_hold, recorded, report
 from kcm.actors.simulation.campaign.setting import Setting
 from kcm.actors.simulation.invariants.common.raised_exceptions import RaisedExceptions
 from kcm.actors.simulation.trials.actions import create
@@ -116,7 +116,7 @@ def test_raised_exception_is_a_violation_with_traceback(spec: ControllerSpec, wh
     violation = failed.violations[0]
     assert violation.invariant == RaisedExceptions.name
     assert f"{where}: KeyError: 'no such word' (test_raised_exceptions.py:" in violation.text
-    text = report(explained(failed, setting=setting(spec)))
+    text = report(recorded(failed, setting=setting(spec)))
     assert "Traceback (most recent call last):" in text
     assert 'raise KeyError("no such word")' in text
 
@@ -125,7 +125,7 @@ def test_permitted_exception_is_still_reported() -> None:
     spec = reading(look=bad)
     assert check(0, (), setting=setting(spec, raises=(LookupError,))).violations == []
     never = setting(spec, raises=(LookupError,), unsettled=lambda _cluster: ("it is never",))
-    failed = explained(check(0, (), setting=replace(never, settled=5.0)), setting=never)
+    failed = recorded(check(0, (), setting=replace(never, settled=5.0)), setting=never)
     assert [violation.invariant for violation in failed.violations] == ["converges once faults have stopped"]
     assert "times: controller:reader, reconciliation of reader default/a: KeyError: 'no such word'" in report(failed)
     assert "Traceback" in report(failed)

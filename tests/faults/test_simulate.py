@@ -17,7 +17,7 @@ from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign.checks import check, differences
 from kcm.actors.simulation.campaign.command import main
-from kcm.actors.simulation.campaign.failure_reports import explained, must_hold, report, small
+from kcm.actors.simulation.campaign.failure_reports import minimized, must_hold, recorded, report
 from kcm.actors.simulation.campaign.runs import run
 from kcm.actors.simulation.campaign.setting import Setting
 from kcm.actors.simulation.campaign.settings import NODES_SETTING, SETTINGS, setting_named
@@ -37,7 +37,7 @@ NO_RETRY = (34, *range(50))  # seeds; the first one finds the missing retry, as 
 def test_failure_report_contains_seed_shrunk_faults_messages_and_replay() -> None:
     setting = flawed_setting(Flaws(no_retry=True))
     failed = next(result for result in (check(seed, setting=setting) for seed in NO_RETRY) if result.violations)
-    shown = small(failed, setting=setting)
+    shown = minimized(failed, setting=setting)
     assert 1 <= len(shown.faults) <= len(failed.faults)
     text = report(shown)
     assert f"seed {failed.seed} of workloads violates:" in text
@@ -135,7 +135,7 @@ def test_user_actions_are_shrunk_and_selected_in_the_replay() -> None:
     made = [create(at, DEPLOYMENTS, workload(DEPLOYMENTS, name, 1, "v1")) for at, name in enumerate("abc", start=1)]
     setting = Setting(name="tests:SETTING", actions=lambda _: made, unsettled=unsettled, settled=20.0)
     found = check(5, setting=setting)
-    shown = small(found, setting=setting)
+    shown = minimized(found, setting=setting)
     assert (shown.faults, shown.chosen) == ((), (1,))
     text = report(shown)
     assert "  1     2.00 s  create Deployment b" in text
@@ -155,7 +155,7 @@ def test_report_contains_only_messages_about_concerned_objects() -> None:
 
     made = [create(1.0, REPLICASETS, workload(REPLICASETS, name, 1, "v1")) for name in ("set", "other")]
     setting = Setting(actions=lambda _: made, unsettled=unsettled, settled=20.0)
-    text = report(explained(check(5, (), setting=setting), setting=setting))
+    text = report(recorded(check(5, (), setting=setting), setting=setting))
     lines = text.partition("what happened last to what is concerned:")[2].partition("replay:")[0].splitlines()
     messages = [line for line in lines if " → " in line]
     assert any("Submit 1000000001 for replicaset default/set: Create v1/pods default/set-" in line for line in messages)
@@ -176,7 +176,7 @@ def test_an_unsettled_that_forgets_something_is_hinted_at() -> None:
     )
     setting = Setting(controllers=(late,), actions=lambda _: (made,), elections=lambda _: 0, end_state=end)
     plan = parse_faults("watch-lagging 0..40 seconds=20 resource=configmaps process=manager")
-    failed = explained(check(2, plan, setting=setting), setting=setting)
+    failed = recorded(check(2, plan, setting=setting), setting=setting)
     assert [violation.invariant for violation in failed.violations] == ["a settled system writes nothing"]
     assert "`unsettled` forgets what it is for" in report(failed)
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from kcm.actors.simulation.campaign.checks import check
-from kcm.actors.simulation.campaign.failure_reports import explained, report
+from kcm.actors.simulation.campaign.failure_reports import recorded, report
 from tests.faults.mutants.tenants import TENANTS
 
 MOST = 200  # seeds
@@ -33,7 +33,7 @@ def test_a_planted_bug_is_found_and_its_cause_named(mutant) -> None:
         with mutant.mutation():
             failed = check(seed, setting=mutant.setting)
             if failed.violations:
-                text = report(explained(failed, setting=mutant.setting))
+                text = report(recorded(failed, setting=mutant.setting))
                 break
     else:
         raise AssertionError(f"not found in {MOST} seeds")

@@ -18,7 +18,7 @@ KEPT = 64  # number of cached runs without faults
 
 
 @functools.lru_cache(maxsize=KEPT)
-def undisturbed(number: int, setting: Setting, actions: tuple[int, ...] | None, *, brief: bool = True) -> Run:
+def run_without_faults(number: int, setting: Setting, actions: tuple[int, ...] | None, *, brief: bool = True) -> Run:
     """Return the run of a scenario without faults, which is cached.
 
     number: number of the scenario.
@@ -42,26 +42,28 @@ def check(
     actions, recording: see `run`.
     compared: also compare the end state with that of the same scenario without faults.
     """
-    disturbed = run(seed, faults, setting=setting, actions=actions, recording=recording)
-    if compared and not disturbed.violations:
-        disturbed.checked[SAME_END] += 1
-        disturbed.violations += _compared(disturbed, setting)
-    return disturbed
+    result = run(seed, faults, setting=setting, actions=actions, recording=recording)
+    if compared and not result.violations:
+        result.checked[SAME_END] += 1
+        result.violations += _differing_end_state(result, setting)
+    return result
 
 
-def _compared(disturbed: Run, setting: Setting) -> Iterable[Violation]:
-    number, actions = setting.number(disturbed.seed), disturbed.chosen
-    calm = undisturbed(number, setting, actions)
-    if not calm.violations and disturbed.end != calm.end:
+def _differing_end_state(result: Run, setting: Setting) -> Iterable[Violation]:
+    number, actions = setting.number(result.seed), result.chosen
+    reference = run_without_faults(number, setting, actions)
+    if not reference.violations and result.end != reference.end:
         # The run may have been stopped too early by an incomplete `unsettled`: compare with the whole run.
-        calm = undisturbed(number, setting, actions, brief=False)
-    if calm.violations:
-        for violation in calm.violations:
+        reference = run_without_faults(number, setting, actions, brief=False)
+    if reference.violations:
+        for violation in reference.violations:
             yield Violation(
-                violation.at, violation.invariant, f"{violation.text} (in the run of seed {calm.seed} without faults)"
+                violation.at,
+                violation.invariant,
+                f"{violation.text} (in the run of seed {reference.seed} without faults)",
             )
-    elif disturbed.end != calm.end:
-        yield Violation(disturbed.seconds, SAME_END, "; ".join(differences(calm.end, disturbed.end)))
+    elif result.end != reference.end:
+        yield Violation(result.seconds, SAME_END, "; ".join(differences(reference.end, result.end)))
 
 
 def differences(expected: dict[str, Any], found: dict[str, Any]) -> Iterable[str]:

@@ -73,7 +73,7 @@ AT_REQUESTS = frozenset(
     )
 )
 # Faults that affect everything in flight in a process, or at the server.
-AT_WHAT_IS_UNDER_WAY = frozenset(
+AT_IN_FLIGHT = frozenset(
     (
         FaultKind.SERVER_RESTARTED,
         FaultKind.SERVER_AWAY,
@@ -83,7 +83,7 @@ AT_WHAT_IS_UNDER_WAY = frozenset(
     )
 )
 AT_CALLS = frozenset(OF_CALLS)
-AT_REST = "nothing under way"
+NOTHING_IN_FLIGHT = "nothing under way"
 
 
 @dataclass(slots=True)
@@ -151,8 +151,8 @@ def _possible(step: Step) -> frozenset[FaultKind]:
     if what.startswith("handle "):
         return AT_MESSAGES
     if what.startswith("call "):
-        return AT_MESSAGES | AT_CALLS | AT_WHAT_IS_UNDER_WAY
-    return AT_MESSAGES | AT_REQUESTS | AT_WHAT_IS_UNDER_WAY
+        return AT_MESSAGES | AT_CALLS | AT_IN_FLIGHT
+    return AT_MESSAGES | AT_REQUESTS | AT_IN_FLIGHT
 
 
 def _counts(counts: Counter[FaultKind]) -> str:
@@ -174,7 +174,7 @@ def step_of(command: Command) -> str:
     return f"{verb} {plural}/{subresource}" if subresource else f"{verb} {plural}"
 
 
-class StepsOfRun:
+class CoverageRecorder:
     """Recorder of the coverage of one run. Must be created before any process starts."""
 
     def __init__(self, cluster: SimulatedCluster, checker: InvariantChecker, plan: Collection[Fault]) -> None:
@@ -184,13 +184,13 @@ class StepsOfRun:
         self._writing_as: dict[str, set[str]] = {}  # controllers by client
         # By process, sender and ticket: controller, client and commands.
         self._submitted: dict[tuple[str, str, int], tuple[str, str, tuple[Command, ...]]] = {}
-        cluster.injector.on_strike = self._struck
+        cluster.injector.on_strike = self._record_strike
         checker.watching.append(self._observe)
 
     def _observe(self, observation: Observation) -> None:
         if isinstance(observation, Submitted) and observation.process != HOLLOW:
             submit = observation.submit
-            who = self._who(submit)
+            who = self._controller_of(submit)
             ticket = (observation.process, submit.sender, submit.ticket)
             self._submitted[ticket] = who, submit.client, tuple(submit.commands)
             if who in self._controllers or who in self._writing_as:
@@ -201,22 +201,22 @@ class StepsOfRun:
             for spec in specs:
                 self._writing_as.setdefault(spec.client or spec.name, set()).add(spec.name)
 
-    def _who(self, submit: Submit) -> str:
+    def _controller_of(self, submit: Submit) -> str:
         """Return the controller whose commands these are.
 
         This is the sender, or the controller that writes with the client of the message. If several controllers share
         this client, the client itself is returned.
         """
-        name = _named(submit.sender)
-        return name if name in self._controllers else self._of_client(submit.client, otherwise=name)
+        name = _display_name(submit.sender)
+        return name if name in self._controllers else self._controller_of_client(submit.client, otherwise=name)
 
-    def _of_client(self, client: str, *, otherwise: str) -> str:
+    def _controller_of_client(self, client: str, *, otherwise: str) -> str:
         sharing = self._writing_as.get(client)
         if sharing is None:
             return otherwise
         return client if len(sharing) > 1 else next(iter(sharing))
 
-    def _struck(self, fault: Fault, process: str, actor: str, at: object) -> None:
+    def _record_strike(self, fault: Fault, process: str, actor: str, at: object) -> None:
         if process == HOLLOW:
             return
         for step in dict.fromkeys(self._steps(fault, process, actor, at)) or (("", ""),):
@@ -226,24 +226,24 @@ class StepsOfRun:
         match at:
             case Scope(client=client):
                 step = _step_of_request(at)
-                return [(who, step) for who in self._asking(process, client, step)]
+                return [(who, step) for who in self._controllers_requesting(process, client, step)]
             case PreparedCall(command=command, sender=sender):
-                return [(_named(sender), step_of(command))]
+                return [(_display_name(sender), step_of(command))]
             case Actor():
                 return self._steps_of_message(process, actor, next_frame(at))
             case bytes():
                 does = "send" if fault.kind is FaultKind.ACTOR_BROKEN else "handle"
                 return self._steps_of_message(process, actor, at, does)
-        if fault.kind in AT_WHAT_IS_UNDER_WAY:
-            return list(self._under_way(fault.process)) or [("", AT_REST)]
-        return [(_named(actor), "begin a reconciliation")] if actor else []
+        if fault.kind in AT_IN_FLIGHT:
+            return list(self._under_way(fault.process)) or [("", NOTHING_IN_FLIGHT)]
+        return [(_display_name(actor), "begin a reconciliation")] if actor else []
 
     def _under_way(self, process: str) -> Iterator[Step]:
         for where, sender, ticket, command in self._checker.under_way():
             if where != HOLLOW and fnmatchcase(where, process):
                 yield self._submitted[where, sender, ticket][0], step_of(command)
 
-    def _asking(self, process: str, client: str, step: str) -> Collection[str]:
+    def _controllers_requesting(self, process: str, client: str, step: str) -> Collection[str]:
         """Return the controllers that have this request in flight and write with this client."""
         found = set()
         for where, sender, ticket, command in self._checker.under_way():
@@ -251,7 +251,7 @@ class StepsOfRun:
                 who, written_as, _ = self._submitted[where, sender, ticket]
                 if written_as == client:
                     found.add(who)
-        return found or {self._of_client(client, otherwise=client)}
+        return found or {self._controller_of_client(client, otherwise=client)}
 
     def _steps_of_message(self, process: str, actor: str, frame: bytes | None, does: str = "handle") -> Iterable[Step]:
         """Return the steps that a message belongs to.
@@ -264,15 +264,15 @@ class StepsOfRun:
         except DecodeError:
             message = None
         if isinstance(message, Submit):
-            return [(self._who(message), step_of(command)) for command in message.commands]
+            return [(self._controller_of(message), step_of(command)) for command in message.commands]
         if isinstance(message, Settled):
             who, _, commands = self._submitted.get((process, actor, message.ticket), ("", "", ()))
             if message.index < len(commands):
                 return [(who, step_of(commands[message.index]))]
-        return [(_named(actor), f"{does} {type(message).__name__}" if message is not None else "start")]
+        return [(_display_name(actor), f"{does} {type(message).__name__}" if message is not None else "start")]
 
 
-def _named(actor: str) -> str:
+def _display_name(actor: str) -> str:
     return controller_of(actor) or actor
 
 

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from kcm.actors.reconciliation.actor_names import DISCOVERY, DISPATCHER, ELECTOR, MANAGER, RECORDER
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.calendar import LEASE
 from kcm.actors.simulation.campaign import last_syncs
-from kcm.actors.simulation.campaign.checks import SAME_END, check, differences, undisturbed
+from kcm.actors.simulation.campaign.checks import SAME_END, check, differences, run_without_faults
 from kcm.actors.simulation.campaign.recorder import Recording, SentMessage
-from kcm.actors.simulation.campaign.runs import CONVERGES, DOABLE, LOOK, Run, replay_command, run
+from kcm.actors.simulation.campaign.runs import ACTIONS_ARE_POSSIBLE, POLL_INTERVAL, SETTLES, Run, replay_command, run
 from kcm.actors.simulation.campaign.setting import USUAL, Composition, Setting
 from kcm.actors.simulation.campaign.user_actions import UserActions
+from kcm.actors.simulation.fault_schedule import LEASE
 from kcm.actors.simulation.invariants.common.writes import Quiet
 from kcm.actors.simulation.invariants.observer import Violation
 from kcm.protocols.arguments import check_number, check_type
@@ -38,13 +38,13 @@ _WORD = re.compile(r"[\w.:/-]+")
 _NAMED = re.compile(r"\S*[\d-]\S*")  # numbers, and names with a drawn part
 
 
-def small(failed: Run, *, setting: Setting = USUAL) -> Run:
+def minimized(failed: Run, *, setting: Setting = USUAL) -> Run:
     """Reduce a failed run to the fewest faults and user actions that still cause the failure; return a recorded run."""
     fewer = _fewest_actions(_fewest_faults(failed, setting), setting)
-    return explained(fewer, setting=setting)
+    return recorded(fewer, setting=setting)
 
 
-def explained(failed: Run, *, setting: Setting = USUAL, journal: Path | None = None) -> Run:
+def recorded(failed: Run, *, setting: Setting = USUAL, journal: Path | None = None) -> Run:
     """Run a failed run again, with a recording and hints for the report. journal: see Recording."""
     again = check(failed.seed, failed.faults, setting=setting, actions=failed.chosen, recording=Recording(journal))
     again.hints = list(_hints(again, setting))
@@ -70,24 +70,24 @@ def _fewest_actions(failed: Run, setting: Setting) -> Run:
     Without faults, the remaining actions must not cause violations that the complete actions do not cause. Otherwise
     the result could be another failure, for example an action that requires a removed one.
     """
-    found = _complaints(failed.violations)
+    found = _failure_ids(failed.violations)
     number = setting.number(failed.seed)
-    borne = _complaints(undisturbed(number, setting, failed.chosen).violations)
+    accepted = _failure_ids(run_without_faults(number, setting, failed.chosen).violations)
 
     def rerun(actions: Collection[int]) -> Run:
         return check(failed.seed, failed.faults, setting=setting, actions=tuple(actions))
 
     def fails(actions: tuple[int, ...]) -> bool:
-        if not _complaints(undisturbed(number, setting, tuple(sorted(actions))).violations) <= borne:
+        if not _failure_ids(run_without_faults(number, setting, tuple(sorted(actions))).violations) <= accepted:
             return False
-        return bool(_complaints(rerun(actions).violations) & found)
+        return bool(_failure_ids(rerun(actions).violations) & found)
 
     all_of_them = tuple(action.number for action in failed.actions)
     kept = shrunk(all_of_them, fails, most_runs=MOST_RUNS)
     return failed if kept == all_of_them else rerun(kept)
 
 
-def _complaints(violations: Iterable[Violation]) -> set[str]:
+def _failure_ids(violations: Iterable[Violation]) -> set[str]:
     """Return identifiers of the violations, to compare the failures of two runs.
 
     These are the names of the invariants. For a system that does not settle, also each text about the deviation from
@@ -95,7 +95,7 @@ def _complaints(violations: Iterable[Violation]) -> set[str]:
     """
     found = set()
     for violation in violations:
-        if violation.invariant in (CONVERGES, DOABLE):
+        if violation.invariant in (SETTLES, ACTIONS_ARE_POSSIBLE):
             found |= {
                 f"{violation.invariant}: {_NAMED.sub('#', part)}"
                 for part in violation.text.partition(": ")[2].split("; ")
@@ -120,14 +120,14 @@ def must_hold(
             raise TypeError(f"UserActions have their own setting, {seed.setting.name}: omit `setting`")
         result = check(seed.number, faults, setting=seed.setting)
         if result.violations:
-            raise AssertionError(report(explained(result, setting=seed.setting), replay=AGAIN))
+            raise AssertionError(report(recorded(result, setting=seed.setting), replay=AGAIN))
         return
     setting = USUAL if setting is None else setting
     check_type("setting of must_hold", setting, Setting, "a Setting")
     check_number("seed of must_hold", seed, whole=True)
     result = check(seed, faults, setting=setting)
     if result.violations:
-        raise AssertionError(report(small(result, setting=setting)))
+        raise AssertionError(report(minimized(result, setting=setting)))
 
 
 # Hints.
@@ -144,22 +144,22 @@ def _hints(failed: Run, setting: Setting) -> Iterator[str]:
             "forgets what it is for; if not, its controller works in vain."
         )
     if SAME_END in names and (seconds := _late_end(failed, setting)) is not None:
-        calm = undisturbed(setting.number(failed.seed), setting, failed.chosen, brief=False)
+        reference = run_without_faults(setting.number(failed.seed), setting, failed.chosen, brief=False)
         yield (
             f"{seconds:g} s later the end is the same. From {failed.settled:g} s on `unsettled` had nothing left: it "
-            f"forgets {'; '.join(differences(calm.end, failed.end))}."
+            f"forgets {'; '.join(differences(reference.end, failed.end))}."
         )
 
 
 def _late_end(failed: Run, setting: Setting) -> float | None:
     """Continue the run until it reaches the expected end state. Return the additional seconds; None if it does not."""
-    calm = undisturbed(setting.number(failed.seed), setting, failed.chosen, brief=False)
+    reference = run_without_faults(setting.number(failed.seed), setting, failed.chosen, brief=False)
     found: list[float] = []
 
     def until_expected(cluster: SimulatedCluster, composed: Composition, result: Run) -> None:
-        for _ in range(round(PATIENCE / LOOK)):
-            cluster.run_for(LOOK)
-            if composed.end_state(cluster) == calm.end:
+        for _ in range(round(PATIENCE / POLL_INTERVAL)):
+            cluster.run_for(POLL_INTERVAL)
+            if composed.end_state(cluster) == reference.end:
                 found.append(cluster.clock.monotonic() - result.seconds)
                 return
 
@@ -173,7 +173,7 @@ def _late_end(failed: Run, setting: Setting) -> float | None:
 def report(failed: Run, *, replay: Sequence[str] | None = None) -> str:
     """Return the report of a failed run. Its last part is the command that replays the run.
 
-    failed: result of `small` or `explained`.
+    failed: result of `minimized` or `recorded`.
     replay: lines about how to repeat the run; None for the command.
     """
     lines = [f"seed {failed.seed} of {failed.setting} violates:", *_indented(map(str, failed.violations))]
@@ -184,7 +184,7 @@ def report(failed: Run, *, replay: Sequence[str] | None = None) -> str:
     lines += ["what was raised:", *_indented(failed.mishaps or ["nothing"])]
     if syncs := _last_syncs(failed):
         lines += ["last syncs of what is concerned, and what is pending:", *_indented(syncs)]
-    lines += ["what happened last to what is concerned:", *_indented(_happened(failed))]
+    lines += ["what happened last to what is concerned:", *_indented(_latest_messages(failed))]
     lines += ["replay:", *_indented(_replay(failed) if replay is None else replay)]
     return "\n".join(lines)
 
@@ -198,7 +198,7 @@ def _user_actions(failed: Run) -> Iterator[str]:
         when = ""
         if action.done is None:
             when = " (not done)"
-        elif action.done > action.at + LOOK:
+        elif action.done > action.at + POLL_INTERVAL:
             when = f" (done at {action.done:.2f} s)"
         yield f"{action.number:>3}  {action.at:>7.2f} s  {action.text}{when}"
     if not failed.actions:
@@ -226,7 +226,7 @@ def _words(failed: Run) -> set[str]:
     return {word.strip(".:,") for word in _WORD.findall(text)}
 
 
-def _happened(failed: Run) -> list[str]:
+def _latest_messages(failed: Run) -> list[str]:
     """Return the latest messages about the objects and actors that the violations name; about all if they name none."""
     if failed.recording is None:
         return ["not recorded"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kcm.actors.simulation.campaign.runs import CONVERGES, DOABLE
+from kcm.actors.simulation.campaign.runs import ACTIONS_ARE_POSSIBLE, SETTLES
 from kcm.actors.simulation.campaign.seed_results import Tried
 from kcm.actors.simulation.invariants.observer import Violation
 
@@ -24,7 +24,7 @@ _REPEATED = re.compile(r"('[^']*')(, \1)+")
 def pattern_of(violation: Violation) -> str:
     """Return the text of a violation without its time, numbers, and the parts of names that seeds draw."""
     text = violation.text
-    if violation.invariant in (CONVERGES, DOABLE):  # "after 250 s: " and a list in no particular order
+    if violation.invariant in (SETTLES, ACTIONS_ARE_POSSIBLE):  # "after 250 s: " and a list in no particular order
         text = "; ".join(sorted({_pattern(part) for part in text.partition(": ")[2].split("; ")}))
     else:
         text = _pattern(text)
@@ -58,12 +58,12 @@ class Groups:
 
     def add(self, failed: Tried) -> str:
         """Add a failed seed. Returns its report, or only a reference to an earlier seed with a similar failure."""
-        alike = self._groups.setdefault(pattern_of(failed.violations[0]), [])
-        alike.append(failed)
-        if len(alike) == 1:
+        similar = self._groups.setdefault(pattern_of(failed.violations[0]), [])
+        similar.append(failed)
+        if len(similar) == 1:
             return failed.report
         return (
-            f"seed {failed.seed} fails as seed {alike[0].seed} does:\n"
+            f"seed {failed.seed} fails as seed {similar[0].seed} does:\n"
             f"  {failed.violations[0]}\n"
             f"replay:\n"
             f"  {failed.replay}"
@@ -71,7 +71,7 @@ class Groups:
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each group, the largest group first: the number of seeds, the pattern, and the seeds."""
-        for pattern, alike in sorted(self._groups.items(), key=lambda group: -len(group[1])):
-            seeds = " ".join(str(failed.seed) for failed in alike[:MOST_SEEDS])
-            more = f" and {len(alike) - MOST_SEEDS} more" if len(alike) > MOST_SEEDS else ""
-            yield f"{len(alike)} failed: {pattern} (seed{'s' * (len(alike) > 1)} {seeds}{more})"
+        for pattern, similar in sorted(self._groups.items(), key=lambda group: -len(group[1])):
+            seeds = " ".join(str(failed.seed) for failed in similar[:MOST_SEEDS])
+            more = f" and {len(similar) - MOST_SEEDS} more" if len(similar) > MOST_SEEDS else ""
+            yield f"{len(similar)} failed: {pattern} (seed{'s' * (len(similar) > 1)} {seeds}{more})"

@@ -30,7 +30,7 @@ class KeptSeeds:
         """Return the seeds in the order of the file."""
         return tuple(seed for setting, seed in self._read() if setting == self._setting)
 
-    def learn(self, seed: int, violated: Iterable[str]) -> None:
+    def record(self, seed: int, violated: Iterable[str]) -> None:
         """Add a seed that violates invariants, or remove one that violates none.
 
         The file is read again first, because other processes may have added seeds.

@@ -16,7 +16,7 @@ from typing import Any
 
 from kcm.actors.simulation.campaign.checks import check
 from kcm.actors.simulation.campaign.coverage import Coverage
-from kcm.actors.simulation.campaign.failure_reports import explained, replay_of, report, small
+from kcm.actors.simulation.campaign.failure_reports import minimized, recorded, replay_of, report
 from kcm.actors.simulation.campaign.groups import Groups
 from kcm.actors.simulation.campaign.kept_seeds import KeptSeeds
 from kcm.actors.simulation.campaign.seed_results import Tried
@@ -52,15 +52,15 @@ class Attempt:
 
     def __call__(self) -> Tried:
         with alone:  # only one at a time, if the executor uses threads
-            return self._tried()
+            return self._result()
 
-    def _tried(self) -> Tried:
+    def _result(self) -> Tried:
         setting, began = self.setting, time.process_time()
         first = shown = check(self.seed, self.faults, setting=setting, actions=self.actions, compared=self.compared)
         if self.journal is not None:  # the journal records the requested run, without shrinking
-            shown = explained(shown, setting=setting, journal=self.journal)
+            shown = recorded(shown, setting=setting, journal=self.journal)
         elif shown.violations:
-            shown = small(shown, setting=setting) if self.shrink else explained(shown, setting=setting)
+            shown = minimized(shown, setting=setting) if self.shrink else recorded(shown, setting=setting)
         return Tried(
             seed=self.seed,
             actions=len(first.actions),
@@ -125,16 +125,16 @@ class Campaign:
     def summary(self) -> str:
         """Return a summary of the results in one line."""
         parts = [
-            _many(self.runs, "run"),
-            _many(self.actions, "user action"),
-            f"{_many(self.faults, 'fault')} that struck {_many(self.struck.total(), 'time')}",
-            _many(self.checks, "check"),
+            _count_of(self.runs, "run"),
+            _count_of(self.actions, "user action"),
+            f"{_count_of(self.faults, 'fault')} that struck {_count_of(self.struck.total(), 'time')}",
+            _count_of(self.checks, "check"),
             f"{len(self.failed)} failed{', and the campaign was stopped' if self.stopped else ''}",
         ]
         return f"{', '.join(parts)}; {self.seconds:.0f} simulated seconds in {self.spent:.1f} s of CPU"
 
 
-def _many(number: int, noun: str) -> str:
+def _count_of(number: int, noun: str) -> str:
     return f"{number} {noun if number == 1 else f'{noun}s'}"
 
 
@@ -198,7 +198,7 @@ def run_campaign(
         for result in results:
             campaign.add(result)
             if kept is not None:
-                kept.learn(result.seed, [violation.invariant for violation in result.violations])
+                kept.record(result.seed, [violation.invariant for violation in result.violations])
             seen(result)
             if len(campaign.failed) == stop_after:
                 campaign.stopped = True
@@ -216,7 +216,7 @@ def _in_order(attempts: Iterable[Attempt], executor: Executor | None) -> Generat
 
     def hand_out(most: int) -> None:
         for attempt in itertools.islice(remaining, most):
-            under_way.append((attempt, executor.submit(_carried_out, attempt)))
+            under_way.append((attempt, executor.submit(_run_in_worker, attempt)))
 
     try:
         hand_out(AHEAD)
@@ -234,7 +234,7 @@ def _in_order(attempts: Iterable[Attempt], executor: Executor | None) -> Generat
             future.cancel()
 
 
-def _carried_out(attempt: Attempt) -> Tried:
+def _run_in_worker(attempt: Attempt) -> Tried:
     """Run an attempt in a worker. An exception that cannot be pickled is raised as its text."""
     try:
         return attempt()

@@ -81,7 +81,7 @@ class Recording:
         cluster.started.append(started)
         self._syncs.attach(cluster)
 
-    def ended(self, cluster: SimulatedCluster) -> None:
+    def record_end(self, cluster: SimulatedCluster) -> None:
         """Record the state of all keys at the end of the run."""
         self.keys = self._syncs.states(cluster)
 

@@ -14,10 +14,10 @@ from kcm.actors.engine.elector import Election
 from kcm.actors.engine.vitals import ManagerVitals
 from kcm.actors.reconciliation.actor_names import MANAGER
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.calendar import LEASE
-from kcm.actors.simulation.campaign.coverage import Coverage, StepsOfRun
+from kcm.actors.simulation.campaign.coverage import Coverage, CoverageRecorder
 from kcm.actors.simulation.campaign.recorder import Recording
 from kcm.actors.simulation.campaign.setting import USUAL, Composition, Setting, run_environment
+from kcm.actors.simulation.fault_schedule import LEASE
 from kcm.actors.simulation.invariants.common.raised_exceptions import RaisedExceptions
 from kcm.actors.simulation.invariants.common.usual import usual_invariants
 from kcm.actors.simulation.invariants.common.writes import Quiet
@@ -31,7 +31,7 @@ from kcm.runtime.process.memory import collect_afterwards
 from kcm.runtime.simulation.trace import Note
 from kcm.runtime.simulation.world import HotLoopError
 
-LOOK = 5.0  # seconds between two checks of whether the system has settled
+POLL_INTERVAL = 5.0  # seconds between two checks of whether the system has settled
 # Seconds to wait after the last fault: an actor may hang for up to 50 s longer, and then have a request in flight.
 LATE = 70.0
 # The same after a fault of the kinds SILENT: a watch without data is renewed after 120 s, and a call without an outcome
@@ -39,11 +39,11 @@ LATE = 70.0
 STALLED = 170.0
 SILENT = {FaultKind.WATCH_STALLED, FaultKind.CALL_LOST, FaultKind.ANSWER_LOST}
 QUIET = 60.0  # seconds for which a settled system must write nothing
-CONVERGES = "converges once faults have stopped"
-DOABLE = "users can do what they plan"
-STAYS = "what has settled stays so"
-ALIVE = "every actor lives or is reported"
-GOES_ON = "time goes on"
+SETTLES = "converges once faults have stopped"
+ACTIONS_ARE_POSSIBLE = "users can do what they plan"
+REMAINS_SETTLED = "what has settled stays so"
+DEAD_ACTORS_ARE_REPORTED = "every actor lives or is reported"
+TIME_ADVANCES = "time goes on"
 
 
 class ActionRecord(NamedTuple):
@@ -152,9 +152,9 @@ def run(
     if recording is not None:
         recording.attach(simulation.cluster, seed=seed)
     try:
-        result = simulation.to_its_end()
+        result = simulation.execute()
         if recording is not None:
-            recording.ended(simulation.cluster)
+            recording.record_end(simulation.cluster)
             result.recording = recording
         if later is not None:
             later(simulation.cluster, simulation.composed, result)
@@ -188,7 +188,7 @@ class _Run:
         self._number = setting.number(seed)
         cloud = FakeCloud() if setting.cloud else None
         self.cluster = SimulatedCluster(log=quiet_log(), seed=seed, faults=plan, traced=traced, cloud=cloud)
-        self.cluster.outside = setting.made_outside(run_environment(seed, self.cluster.clock))
+        self.cluster.outside = setting.create_outside(run_environment(seed, self.cluster.clock))
         self.composed = setting.composed(self._number)
         self._scenario, self._quiet = setting.scenario(self._number), Quiet(self.cluster)
         drawn = self.composed.actions(self._scenario)
@@ -201,14 +201,14 @@ class _Run:
         further = self.composed.invariants(self.cluster, self._scenario)
         self._checker = InvariantChecker(self.cluster, () if brief else [*invariants, self._quiet, *further])
         self._fail = self._checker.fail
-        self._steps = StepsOfRun(self.cluster, self._checker, plan)
+        self._steps = CoverageRecorder(self.cluster, self._checker, plan)
         self._raised = RaisedExceptions(
             self.cluster,
             allowed={trial.controller: trial.raises for trial in self.composed.trials},
             fail=lambda text: self._fail(RaisedExceptions.name, text),
         )
 
-    def to_its_end(self) -> Run:
+    def execute(self) -> Run:
         cluster, setting, checker = self.cluster, self._setting, self._checker
         setting.prepare(cluster)
         fleet = self._scenario.fleet
@@ -229,7 +229,7 @@ class _Run:
         try:
             self._run_until_settled(waiting)
         except HotLoopError as err:
-            self._fail(GOES_ON, str(err))
+            self._fail(TIME_ADVANCES, str(err))
         trace = cluster.trace
         checker.elsewhere[RaisedExceptions.name] += 1
         return Run(
@@ -277,33 +277,36 @@ class _Run:
             # The time limit starts again with each action that was delayed, for example because a name was in use.
             if cluster.clock.monotonic() >= max(faults, *self._done.values(), 0.0) + setting.settled:
                 if waiting:
-                    self._fail(DOABLE, f"after {setting.settled:g} s: {'; '.join(action.text for action in waiting)}")
+                    self._fail(
+                        ACTIONS_ARE_POSSIBLE,
+                        f"after {setting.settled:g} s: {'; '.join(action.text for action in waiting)}",
+                    )
                 if left := [*composed.unsettled(cluster)]:
-                    self._fail(CONVERGES, f"after {setting.settled:g} s: {'; '.join(left)}")
+                    self._fail(SETTLES, f"after {setting.settled:g} s: {'; '.join(left)}")
                 return
-            if cluster.run_until(self._has_failed, within=LOOK):
+            if cluster.run_until(self._has_failed, within=POLL_INTERVAL):
                 return
         self._settled = cluster.clock.monotonic()
         if not self._brief:
-            self._stay()
+            self._check_remains_settled()
 
-    def _stay(self) -> None:
+    def _check_remains_settled(self) -> None:
         cluster, checker = self.cluster, self._checker
         late = STALLED if SILENT & {fault.kind for fault in self._plan} else LATE
         # A client of a stale server has not yet seen the last changes, and may still write a status.
         behind = max((fault.seconds for fault in self._plan if fault.kind is FaultKind.LIST_STALE), default=0.0)
-        rest = max(self._setting.faults + late - cluster.clock.monotonic(), behind + LOOK)
+        rest = max(self._setting.faults + late - cluster.clock.monotonic(), behind + POLL_INTERVAL)
         if cluster.run_until(self._has_failed, within=rest):
             return
         self._quiet.on = True
         if cluster.run_until(self._has_failed, within=QUIET):
             return
-        checker.elsewhere[CONVERGES] += 1
+        checker.elsewhere[SETTLES] += 1
         if left := [*self.composed.unsettled(cluster)]:
-            self._fail(STAYS, "; ".join(left))
+            self._fail(REMAINS_SETTLED, "; ".join(left))
         for name, running in cluster.processes.items():
             manager = running.system.vitals.of(MANAGER, ManagerVitals)
             for actor, child in manager.children.items() if manager is not None else ():
-                checker.elsewhere[ALIVE] += 1
+                checker.elsewhere[DEAD_ACTORS_ARE_REPORTED] += 1
                 if not child.alive and not child.gave_up:
-                    self._fail(ALIVE, f"{actor} of {name} is dead")
+                    self._fail(DEAD_ACTORS_ARE_REPORTED, f"{actor} of {name} is dead")

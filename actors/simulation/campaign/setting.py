@@ -120,7 +120,7 @@ class Setting:
         if callable(self.controllers) and self.outside is None:
             raise TypeError(f"the controllers of {self.name} are a function of its `outside`, and it has none")
 
-    def made_outside(self, environment: RunEnvironment) -> Any:
+    def create_outside(self, environment: RunEnvironment) -> Any:
         """Create the fake of external systems for one run; None if the setting has no `outside`."""
         return None if self.outside is None else self.outside(environment)
 
@@ -130,7 +130,7 @@ class Setting:
 
     def some_specs(self) -> tuple[ControllerSpec, ...]:
         """Return the specs of the controllers of an arbitrary run, for their names and resources."""
-        return self.specs(self.made_outside(run_environment(0, VirtualClock())))
+        return self.specs(self.create_outside(run_environment(0, VirtualClock())))
 
     def has_calls(self) -> bool:
         return self.outside is not None if self.calls is None else self.calls

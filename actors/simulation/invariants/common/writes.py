@@ -12,7 +12,7 @@ from kcm.actors.faults.writes import THIEF
 from kcm.actors.hollow.behaviour import silence
 from kcm.actors.reconciliation.actor_names import ELECTOR
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.calendar import LEASE
+from kcm.actors.simulation.fault_schedule import LEASE
 from kcm.actors.simulation.invariants.observer import (
     Admitted,
     Called,

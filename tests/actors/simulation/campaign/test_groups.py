@@ -13,7 +13,7 @@ from kcm.actors.simulation.campaign.command import main
 from kcm.actors.simulation.campaign.coverage import Coverage
 from kcm.actors.simulation.campaign.groups import Groups, pattern_of
 from kcm.actors.simulation.campaign.many import Campaign, run_campaign
-from kcm.actors.simulation.campaign.runs import CONVERGES
+from kcm.actors.simulation.campaign.runs import SETTLES
 from kcm.actors.simulation.campaign.seed_results import Tried
 from kcm.actors.simulation.campaign.setting import Setting
 from kcm.actors.simulation.invariants.observer import Violation
@@ -42,11 +42,11 @@ def failed(seed: int, invariant: str, text: str) -> Tried:
     ("invariant", "text", "other"),
     [
         (
-            CONVERGES,
+            SETTLES,
             "after 550 s: StatefulSet db: its pods are ['db-0', 'db-2'], not ['db-0']; claim data-0-db-0 is not bound",
             "after 9 s: claim data-1-db-1-0 is not bound; StatefulSet db-1: its pods are ['db-1-1'], not ['db-1-0']",
         ),
-        (CONVERGES, "after 9 s: set is not there", "after 9 s: set0 is not there; setxxxxxxxxx is not there"),
+        (SETTLES, "after 9 s: set is not there", "after 9 s: set0 is not there; setxxxxxxxxx is not there"),
         (
             "no hot loop",
             "c asked for /api/v1/pods/web-bcdfg 121 times",
@@ -73,7 +73,7 @@ def test_failures_that_differ_in_numbers_and_drawn_names_are_alike(invariant: st
     ],
 )
 def test_failures_that_differ_in_words_are_not_alike(text: str, other: str) -> None:
-    assert pattern_of(Violation(1.0, CONVERGES, text)) != pattern_of(Violation(1.0, CONVERGES, other))
+    assert pattern_of(Violation(1.0, SETTLES, text)) != pattern_of(Violation(1.0, SETTLES, other))
 
 
 def test_api_version_belongs_to_the_pattern() -> None:

@@ -12,7 +12,7 @@ import pytest
 from kcm.actors.reconciliation import Reconciliation, RequeueAfter, TerminalError, Watch, get_live, itself, perform
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.actors.simulation.campaign.checks import check
-from kcm.actors.simulation.campaign.failure_reports import explained, report
+from kcm.actors.simulation.campaign.failure_reports import recorded, report
 from kcm.actors.simulation.campaign.last_syncs import MOST, KeyState, lines
 from kcm.actors.simulation.campaign.setting import Setting
 from kcm.actors.simulation.trials.actions import create, merge
@@ -59,7 +59,7 @@ def never(*specs: ControllerSpec, actions: tuple[Action, ...] = (), text: str = 
 
 def section(setting: Setting, faults: str = "") -> list[str]:
     """Return the lines of the report about last syncs."""
-    text = report(explained(check(1, parse_faults(faults), setting=setting), setting=setting))
+    text = report(recorded(check(1, parse_faults(faults), setting=setting), setting=setting))
     assert TITLE in text, text
     found = text.partition(f"{TITLE}\n")[2].partition("\nwhat happened")[0].splitlines()
     return [re.sub(r"\d+\.\d{3} s", "T s", line.strip()) for line in found]
@@ -143,7 +143,7 @@ def test_many_keys_are_cut_short() -> None:
 
 def test_report_without_names_omits_the_election() -> None:
     setting = replace(never(reading(lambda: None), text="it is wrong"), elections=lambda _: 1)
-    text = report(explained(check(1, (), setting=setting), setting=setting))
+    text = report(recorded(check(1, (), setting=setting), setting=setting))
     happened = text.partition("what happened last to what is concerned:\n")[2]
     assert "no message is about what the violations name" in happened
     assert " → " in happened
@@ -154,7 +154,7 @@ def test_report_without_names_omits_the_election() -> None:
 
 def test_report_about_an_unmentioned_object_omits_the_election() -> None:
     setting = replace(never(), elections=lambda _: 1)
-    text = report(explained(check(1, (), setting=setting), setting=setting))
+    text = report(recorded(check(1, (), setting=setting), setting=setting))
     assert "no message is about what the violations name" in text
     assert "elector" not in text
     assert TITLE not in text

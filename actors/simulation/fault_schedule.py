@@ -17,7 +17,7 @@ IDLE = 5.0  # seconds between two opportunities for faults to strike actors that
 LEASE = ("kube-system", "kube-controller-manager")
 
 
-class Calendar:
+class FaultSchedule:
     """Timers on the virtual clock that start and end each fault of a plan.
 
     restart_server: replaces the API server, at the end of a fault of the kind SERVER_RESTARTED.
@@ -35,17 +35,17 @@ class Calendar:
         self._world, self._clock = processes.world, processes.world.clock
         self._restart_server = restart_server
 
-    def enter(self) -> None:
+    def start_timers(self) -> None:
         for fault in self._injector.faults:
-            begin, end = self._ends(fault)
+            begin, end = self._actions_of(fault)
             if begin is not None:
-                self._at(fault.start, fault, "begins", begin)
+                self._schedule(fault.start, fault, "begins", begin)
             if end is not None and fault.until is not None:
-                self._at(fault.until, fault, "ends", end)
+                self._schedule(fault.until, fault, "ends", end)
         if any(map(self._injector.plans, STRIKES_THE_IDLE)):
             self._strike_the_idle()
 
-    def _at(self, when: float, fault: Fault, what: str, act: Callable[[], None]) -> None:
+    def _schedule(self, when: float, fault: Fault, what: str, act: Callable[[], None]) -> None:
         def happen() -> None:
             self._processes.note("", f"{fault} {what}")
             if what == "begins":
@@ -54,26 +54,26 @@ class Calendar:
 
         self._clock.call_after(when - self._clock.monotonic(), happen)
 
-    def _ends(self, fault: Fault) -> tuple[Callable[[], None] | None, Callable[[], None] | None]:
+    def _actions_of(self, fault: Fault) -> tuple[Callable[[], None] | None, Callable[[], None] | None]:
         processes = self._processes
         match fault.kind:
             case FaultKind.SERVER_RESTARTED:
-                return (self._server_goes, lambda: self._server_comes(restarted=True))
+                return (self._stop_server, lambda: self._start_server(restarted=True))
             case FaultKind.SERVER_AWAY:
-                return (self._server_goes, lambda: self._server_comes(restarted=False))
+                return (self._stop_server, lambda: self._start_server(restarted=False))
             case FaultKind.CLOCK_JUMPED:
                 return (lambda: self._skew(fault, fault.seconds), lambda: self._skew(fault, 0.0))
             case FaultKind.PROCESS_CRASHED:
                 return (
-                    lambda: self._each_process(fault, processes.crash),
-                    lambda: self._each_process(fault, processes.start_again),
+                    lambda: self._for_each_process(fault, processes.crash),
+                    lambda: self._for_each_process(fault, processes.start_again),
                 )
             case FaultKind.PROCESS_PAUSED:
                 return (lambda: self._pause(fault), None)
             case FaultKind.HTTP_HELD:
                 return (lambda: self._hold_http(fault), None)
             case FaultKind.LEASE_STOLEN:
-                return (lambda: self._steal(fault), None)
+                return (lambda: self._steal_lease(fault), None)
             case FaultKind.NODE_SILENT | FaultKind.ZONE_SILENT:
                 return (lambda: self._silence(fault, silent=True), lambda: self._silence(fault, silent=False))
             case FaultKind.NODE_FLAPPING:
@@ -86,16 +86,16 @@ class Calendar:
 
     # Server and processes.
 
-    def _server_goes(self) -> None:
+    def _stop_server(self) -> None:
         self._network.server_is_down = True
         self._network.break_streams()
 
-    def _server_comes(self, *, restarted: bool) -> None:
+    def _start_server(self, *, restarted: bool) -> None:
         self._network.server_is_down = False
         if restarted:
             self._restart_server()
 
-    def _each_process(self, fault: Fault, act: Callable[[str], None]) -> None:
+    def _for_each_process(self, fault: Fault, act: Callable[[str], None]) -> None:
         for name in list(self._processes.running):
             if fault.concerns(process=name):
                 act(name)
@@ -117,7 +117,7 @@ class Calendar:
 
     # Changes of objects. They are written to the server directly, so that no network fault affects these writes.
 
-    def _steal(self, fault: Fault) -> None:
+    def _steal_lease(self, fault: Fault) -> None:
         self._network.server.handle(theft(fault, LEASE, now=self._clock.now()))
 
     def _silence(self, fault: Fault, *, silent: bool) -> None:
