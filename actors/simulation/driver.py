@@ -70,10 +70,10 @@ class StillClock:
         self.uptime += seconds
 
     def call_at(self, who: Hashable, when: float, what: Callable[[], None]) -> None:
-        raise AssertionError(f"a reconciler sets no alarms: {who} at {when} for {what}")
+        raise AssertionError(f"a reconciler must not set alarms: {who} at {when} for {what}")
 
     def cancel(self, who: Hashable) -> None:
-        raise AssertionError(f"a reconciler sets no alarms: {who}")
+        raise AssertionError(f"a reconciler must not cancel alarms: {who}")
 
 
 class Bench:
@@ -127,7 +127,7 @@ class Bench:
     def spoil(self, resource: Resource, key: Key) -> None:
         """Mark the object of this key as unreadable, as after a malformed object on the watch."""
         self._version += 1
-        self._writers[resource.id].mark(Unreadable(key, "", self._version, "spoilt by the test", None))
+        self._writers[resource.id].mark(Unreadable(key, "", self._version, "marked as unreadable by the test", None))
 
     def hear(self) -> None:
         """Mark all tables as up to date at the present time, as a bookmark on each watch would."""
@@ -322,7 +322,7 @@ def drive_steps(
         if raises is None or not isinstance(err, raises):
             raise
         driven.error = err
-    assert raises is None or driven.error is not None, f"expected {raises}, but it ended well"
+    assert raises is None or driven.error is not None, f"expected {raises}, but nothing was raised"
     return driven
 
 

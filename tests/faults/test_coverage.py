@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.simulation.campaign.command import main
-from kcm.actors.simulation.campaign.coverage import AT_REST, Coverage
+from kcm.actors.simulation.campaign.coverage import NOTHING_IN_FLIGHT, Coverage
 from kcm.actors.simulation.campaign.runs import run
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
 from kcm.actors.simulation.campaign.settings import NODES_SETTING
@@ -50,10 +50,10 @@ def test_a_strike_is_counted_at_the_controllers_step(plan: str, kind: str, step:
 def test_faults_at_no_step_are_counted() -> None:
     coverage = coverage_of("process-crashed 30..31 process=manager; clock-jumped 20..25 seconds=5")
     assert coverage.struck == {
-        (FaultKind.PROCESS_CRASHED, ("", AT_REST)): 1,
+        (FaultKind.PROCESS_CRASHED, ("", NOTHING_IN_FLIGHT)): 1,
         (FaultKind.CLOCK_JUMPED, ("", "")): 1,
     }
-    assert list(coverage.lines())[-3:-1] == ["  at no step: clock-jumped 1", "  nothing under way: process-crashed 1"]
+    assert list(coverage.lines())[-3:-1] == ["  at no step: clock-jumped 1", "  nothing in flight: process-crashed 1"]
 
 
 def test_a_fault_of_a_call_is_counted_at_the_call() -> None:
@@ -78,7 +78,7 @@ def test_planned_faults_that_never_struck_are_named() -> None:
     assert FaultKind.COMMAND_LOST not in coverage.missed((REPLICASET, "create pods"))
     lines = list(coverage.lines())
     assert any(line.startswith("  create pods, ") and line.endswith(" times: command-lost 1") for line in lines)
-    assert "planned, and never struck: watch-stalled" in lines
+    assert "planned, but never struck: watch-stalled" in lines
     assert lines[-1].startswith("never planned: actor-crashed, actor-broken, ")
     assert coverage.summary().startswith("coverage: 1 of 2 planned kinds of faults struck, 1 of ")
 

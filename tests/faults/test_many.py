@@ -121,10 +121,10 @@ def test_setting_without_importable_name_is_refused_before_any_run() -> None:
 @pytest.mark.parametrize(
     "arguments, error",
     [
-        ({"jobs": -1}, "jobs is 0 or more, not -1"),
+        ({"jobs": -1}, "jobs must be 0 or more, not -1"),
         ({"jobs": 2, "executor": Lazily()}, "which limits its parallel runs itself"),
-        ({"references": 0}, "references is 1 or more, not 0"),
-        ({"failing": Path("x"), "faults": ()}, "failing is for what seeds draw"),
+        ({"references": 0}, "references must be 1 or more, not 0"),
+        ({"failing": Path("x"), "faults": ()}, "failing cannot be combined"),
     ],
 )
 def test_invalid_arguments_raise_value_error(arguments: dict[str, Any], error: str) -> None:
@@ -159,7 +159,7 @@ def test_exception_of_a_setting_names_the_seed_and_is_text_if_unpicklable() -> N
 def test_broken_executor_names_the_seed_without_result() -> None:
     with pytest.raises(BrokenExecutor) as raised:
         run_campaign(NOTHING_HAPPENS, range(7, 9), executor=Broken())
-    assert raised.value.__notes__ == ["seed 7 of nothing has no result, nor has any later one"]
+    assert raised.value.__notes__ == ["seed 7 of nothing has no result, and neither have later seeds"]
 
 
 # Seeds that failed.
@@ -195,8 +195,8 @@ def test_seeds_that_failed_are_kept_tried_first_and_leave_once_they_hold(tmp_pat
     file = tmp_path / "kept" / "failing"
     assert tried(odd_ones_fail(), range(4), file) == [(0, False), (1, True), (2, False), (3, True)]
     assert file.read_text().splitlines()[1:] == [
-        "nothing 1 converges once faults have stopped",
-        "nothing 3 converges once faults have stopped",
+        "nothing 1 the system settles after the faults",
+        "nothing 3 the system settles after the faults",
     ]
     with file.open("a") as lines:
         lines.write("workloads 17 by hand\nnothing 12\n")
@@ -208,7 +208,7 @@ def test_seeds_that_failed_are_kept_tried_first_and_leave_once_they_hold(tmp_pat
         (4, False),
     ]
     assert file.read_text().splitlines()[1:] == [
-        "nothing 3 converges once faults have stopped",
+        "nothing 3 the system settles after the faults",
         "workloads 17 by hand",
     ]
 
@@ -216,7 +216,7 @@ def test_seeds_that_failed_are_kept_tried_first_and_leave_once_they_hold(tmp_pat
 def test_unusable_file_of_seeds_is_reported_with_the_line(tmp_path: Path) -> None:
     file = tmp_path / "failing"
     file.write_text("nothing 1\nnothing at all\n")
-    with pytest.raises(KeptSeedsError, match="failing, line 2: no setting and seed: 'nothing at all'"):
+    with pytest.raises(KeptSeedsError, match="failing, line 2: expected a setting and a seed: 'nothing at all'"):
         tried(odd_ones_fail(), range(1), file)
     with pytest.raises(KeptSeedsError, match=r"cannot be read: .*Is a directory"):
         tried(odd_ones_fail(), range(1), tmp_path)

@@ -126,7 +126,7 @@ def test_permitted_exception_is_still_reported() -> None:
     assert check(0, (), setting=setting(spec, raises=(LookupError,))).violations == []
     never = setting(spec, raises=(LookupError,), unsettled=lambda _cluster: ("it is never",))
     failed = recorded(check(0, (), setting=replace(never, settled=5.0)), setting=never)
-    assert [violation.invariant for violation in failed.violations] == ["converges once faults have stopped"]
+    assert [violation.invariant for violation in failed.violations] == ["the system settles after the faults"]
     assert "times: controller:reader, reconciliation of reader default/a: KeyError: 'no such word'" in report(failed)
     assert "Traceback" in report(failed)
 

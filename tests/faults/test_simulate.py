@@ -156,7 +156,7 @@ def test_report_contains_only_messages_about_concerned_objects() -> None:
     made = [create(1.0, REPLICASETS, workload(REPLICASETS, name, 1, "v1")) for name in ("set", "other")]
     setting = Setting(actions=lambda _: made, unsettled=unsettled, settled=20.0)
     text = report(recorded(check(5, (), setting=setting), setting=setting))
-    lines = text.partition("what happened last to what is concerned:")[2].partition("replay:")[0].splitlines()
+    lines = text.partition("latest messages about the objects concerned:")[2].partition("replay:")[0].splitlines()
     messages = [line for line in lines if " → " in line]
     assert any("Submit 1000000001 for replicaset default/set: Create v1/pods default/set-" in line for line in messages)
     assert not any("default/other" in line or "Lease" in line for line in messages)
@@ -178,7 +178,7 @@ def test_an_unsettled_that_forgets_something_is_hinted_at() -> None:
     plan = parse_faults("watch-lagging 0..40 seconds=20 resource=configmaps process=manager")
     failed = recorded(check(2, plan, setting=setting), setting=setting)
     assert [violation.invariant for violation in failed.violations] == ["a settled system writes nothing"]
-    assert "`unsettled` forgets what it is for" in report(failed)
+    assert "`unsettled` is incomplete" in report(failed)
 
 
 class Late:
@@ -205,16 +205,16 @@ def test_a_run_is_written_into_journals(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_arguments_that_make_no_sense_are_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, error in (
-        (["--seeds", "2", "--journal", "x"], "--journal is for one seed"),
+        (["--seeds", "2", "--journal", "x"], "--journal requires a single seed"),
         (["--actions", "one"], "'one'"),
         (["--wishes", "one"], "'one'"),
-        (["--references", "0"], "--references is 1 or more"),
+        (["--references", "0"], "--references must be 1 or more"),
         (
             ["--setting", "weekloads"],
             f"unknown setting 'weekloads': expected {', '.join(SETTINGS)}, or module:ATTRIBUTE",
         ),
-        (["--jobs", "-1"], "--jobs is 0 or more"),
-        (["--failing", "x", "--actions", "1"], "--failing is for what seeds draw"),
+        (["--jobs", "-1"], "--jobs must be 0 or more"),
+        (["--failing", "x", "--actions", "1"], "--failing cannot be combined with"),
     ):
         with pytest.raises(SystemExit):
             main(arguments)

@@ -89,7 +89,7 @@ def test_all_that_our_own_trials_draw_hypothesis_can_draw(setting: Setting) -> N
 
 def test_failing_user_actions_are_reported_with_a_replay() -> None:
     must_hold(UserActions(SETTING, 3, [configured(1.0, "a", 7)]), faults=())
-    with pytest.raises(AssertionError, match=r"what users do:\n +0 +1.00 s +create ConfigMap a\n") as raised:
+    with pytest.raises(AssertionError, match=r"user actions:\n +0 +1.00 s +create ConfigMap a\n") as raised:
         must_hold(UserActions(SETTING, 3, [configured(1.0, "a", 8)]), faults=())
     assert "replay:\n  run the test again: " in str(raised.value)
     with pytest.raises(TypeError, match="UserActions have their own setting, config maps"):

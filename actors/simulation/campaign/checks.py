@@ -12,7 +12,7 @@ from kcm.actors.simulation.campaign.setting import USUAL, Setting
 from kcm.actors.simulation.invariants.observer import Violation
 from kcm.runtime.faults.vocabulary import Fault
 
-SAME_END = "the same end as without faults"
+SAME_END = "the end state is the same as without faults"
 ABSENT = "absent"
 KEPT = 64  # number of cached runs without faults
 
@@ -68,7 +68,7 @@ def _differing_end_state(result: Run, setting: Setting) -> Iterable[Violation]:
 
 def differences(expected: dict[str, Any], found: dict[str, Any]) -> Iterable[str]:
     """Yield a text for each difference of two end states. A part that is missing differs from a part that is None."""
-    for what in sorted({*expected, *found}):
-        with_faults, without = found.get(what, ABSENT), expected.get(what, ABSENT)
+    for part in sorted({*expected, *found}):
+        with_faults, without = found.get(part, ABSENT), expected.get(part, ABSENT)
         if with_faults != without:
-            yield f"{what}: {with_faults}, without faults {without}"
+            yield f"{part}: {with_faults}, without faults {without}"

@@ -23,11 +23,11 @@ def combined(name: str, *parts: Setting) -> Setting:
     Raises ValueError if a part has an `outside`, or controllers that are a function of it.
     """
     if [part.name for part in parts if part.outside is not None or callable(part.controllers)]:
-        raise ValueError(f"{name}: a setting with a world outside is combined with no other")
+        raise ValueError(f"{name}: a setting with `outside` cannot be combined with other settings")
     specs = [spec for part in parts for spec in part.specs(None)]
 
     def invariants(cluster: SimulatedCluster, scenario: Scenario) -> Sequence[Invariant]:
-        return [each for part in parts for each in part.invariants(cluster, scenario)]
+        return [invariant for part in parts for invariant in part.invariants(cluster, scenario)]
 
     def unsettled(cluster: SimulatedCluster) -> Iterator[str]:
         for part in parts:

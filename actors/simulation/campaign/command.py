@@ -63,7 +63,9 @@ def _parser() -> argparse.ArgumentParser:
         help=f"setting to simulate: {', '.join(SETTINGS)}, or module:ATTRIBUTE for a setting of your own",
     )
     parser.add_argument("--faults", help="faults to inject instead of the drawn ones, as in the report of a failure")
-    parser.add_argument("--actions", help="user actions by their numbers in a report; no others are done")
+    parser.add_argument(
+        "--actions", help="numbers of the user actions to carry out, as in the report of a failure (default: all)"
+    )
     parser.add_argument("--wishes", dest="actions", help=argparse.SUPPRESS)  # the name until 0.1.0
     parser.add_argument(
         "--no-shrink", action="store_true", help="report a failing run without reducing its faults and user actions"
@@ -119,15 +121,15 @@ def _given(arguments: argparse.Namespace) -> tuple[tuple[Fault, ...] | None, tup
     faults = None if arguments.faults is None else parse_faults(arguments.faults)
     actions = None if arguments.actions is None else tuple(int(word) for word in arguments.actions.split())
     if arguments.journal is not None and arguments.seeds != 1:
-        raise ValueError("--journal is for one seed")
+        raise ValueError("--journal requires a single seed")
     if arguments.references < 1:
-        raise ValueError("--references is 1 or more")
+        raise ValueError("--references must be 1 or more")
     if arguments.jobs < 0:
-        raise ValueError("--jobs is 0 or more")
+        raise ValueError("--jobs must be 0 or more")
     if arguments.stop_after is not None and arguments.stop_after < 1:
-        raise ValueError("--stop-after is 1 or more")
+        raise ValueError("--stop-after must be 1 or more")
     if arguments.failing is not None and (faults is not None or actions is not None):
-        raise ValueError("--failing is for what seeds draw: omit --faults and --actions")
+        raise ValueError("--failing cannot be combined with --faults or --actions")
     return faults, actions
 
 

@@ -72,7 +72,7 @@ AT_REQUESTS = frozenset(
         FaultKind.PARTITION,
     )
 )
-# Faults that affect everything in flight in a process, or at the server.
+# Faults that affect all requests in flight of a process, or at the server.
 AT_IN_FLIGHT = frozenset(
     (
         FaultKind.SERVER_RESTARTED,
@@ -83,7 +83,7 @@ AT_IN_FLIGHT = frozenset(
     )
 )
 AT_CALLS = frozenset(OF_CALLS)
-NOTHING_IN_FLIGHT = "nothing under way"
+NOTHING_IN_FLIGHT = "nothing in flight"
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ class Coverage:
         for who, what in others:
             yield f"  {' '.join(filter(None, (who, what))) or 'at no step'}: {_counts(self.at((who, what)))}"
         if silent := [kind for kind in FaultKind if kind in self.planned - self.kinds]:
-            yield f"planned, and never struck: {', '.join(silent)}"
+            yield f"planned, but never struck: {', '.join(silent)}"
         if never := [kind for kind in FaultKind if kind not in self.planned]:
             yield f"never planned: {', '.join(never)}"
 

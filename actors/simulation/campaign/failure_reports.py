@@ -33,7 +33,7 @@ MOST_RUNS = 60  # maximum number of runs to shrink the faults, and again for the
 CHATTER = ("Ping", "Pong", "Wake", "Streamed", "Listed")  # messages that do not concern an object
 HOLLOW = "hollow"  # the process of the hollow nodes
 INFRASTRUCTURE = (MANAGER, DISPATCHER, RECORDER, ELECTOR, DISCOVERY)
-AGAIN = ("run the test again: what it has drawn is kept and tried first; @hypothesis.reproduce_failure repeats it",)
+AGAIN = ("run the test again: hypothesis tries saved examples first; or use @hypothesis.reproduce_failure",)
 _WORD = re.compile(r"[\w.:/-]+")
 _NAMED = re.compile(r"\S*[\d-]\S*")  # numbers, and names with a drawn part
 
@@ -140,14 +140,14 @@ def _hints(failed: Run, setting: Setting) -> Iterator[str]:
         return
     if Quiet.name in names:
         yield (
-            f"from {failed.settled:g} s on `unsettled` had nothing left. If that write was still to come, `unsettled` "
-            "forgets what it is for; if not, its controller works in vain."
+            f"from {failed.settled:g} s on `unsettled` yielded nothing. If this write was still necessary, `unsettled` "
+            "is incomplete; otherwise the controller writes without need."
         )
     if SAME_END in names and (seconds := _late_end(failed, setting)) is not None:
         reference = run_without_faults(setting.number(failed.seed), setting, failed.chosen, brief=False)
         yield (
-            f"{seconds:g} s later the end is the same. From {failed.settled:g} s on `unsettled` had nothing left: it "
-            f"forgets {'; '.join(differences(reference.end, failed.end))}."
+            f"{seconds:g} s later the end state is the same. From {failed.settled:g} s on `unsettled` yielded nothing: "
+            f"it does not consider {'; '.join(differences(reference.end, failed.end))}."
         )
 
 
@@ -179,12 +179,12 @@ def report(failed: Run, *, replay: Sequence[str] | None = None) -> str:
     lines = [f"seed {failed.seed} of {failed.setting} violates:", *_indented(map(str, failed.violations))]
     if failed.hints:
         lines += ["hint:", *_indented(failed.hints)]
-    lines += ["what users do:", *_indented(_user_actions(failed))]
+    lines += ["user actions:", *_indented(_user_actions(failed))]
     lines += ["faults:", *_indented(map(str, failed.faults) if failed.faults else ["none"])]
-    lines += ["what was raised:", *_indented(failed.mishaps or ["nothing"])]
+    lines += ["exceptions:", *_indented(failed.mishaps or ["none"])]
     if syncs := _last_syncs(failed):
-        lines += ["last syncs of what is concerned, and what is pending:", *_indented(syncs)]
-    lines += ["what happened last to what is concerned:", *_indented(_latest_messages(failed))]
+        lines += ["last syncs and pending syncs of the objects concerned:", *_indented(syncs)]
+    lines += ["latest messages about the objects concerned:", *_indented(_latest_messages(failed))]
     lines += ["replay:", *_indented(_replay(failed) if replay is None else replay)]
     return "\n".join(lines)
 
@@ -197,12 +197,12 @@ def _user_actions(failed: Run) -> Iterator[str]:
     for action in failed.actions:
         when = ""
         if action.done is None:
-            when = " (not done)"
+            when = " (not carried out)"
         elif action.done > action.at + POLL_INTERVAL:
-            when = f" (done at {action.done:.2f} s)"
+            when = f" (carried out at {action.done:.2f} s)"
         yield f"{action.number:>3}  {action.at:>7.2f} s  {action.text}{when}"
     if not failed.actions:
-        yield "nothing"
+        yield "none"
 
 
 def _replay(failed: Run) -> Iterator[str]:
@@ -251,11 +251,14 @@ def _latest_messages(failed: Run) -> list[str]:
     notes = [(note.at, f"{note.process:<10} {_who(note)}{note.text}") for note in failed.notes if note.at >= since]
     shown = [f"{at:>9.3f} s  {text}" for at, text in sorted([*lines, *notes], key=lambda line: line[0])]
     if left_out:
-        shown.insert(0, f"({left_out} earlier ones are left out: --journal has all)")
+        shown.insert(0, f"({left_out} earlier messages are omitted; --journal writes all messages)")
     if not about.keys and not about.actors:
-        shown.insert(0, "(no message is about what the violations name: these are about all but Leases)")
+        shown.insert(
+            0,
+            "(no message is about the objects that the violations name: all messages but those about Leases are shown)",
+        )
     elif not lines:
-        shown.insert(0, "(no message is about it)")
+        shown.insert(0, "(no message is about these objects)")
     return shown
 
 

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-HEAD = "# Seeds that failed, tried first: python -m kcm.simulate --failing FILE. Setting, seed, what was violated.\n"
+HEAD = "# Failed seeds, run first by python -m kcm.simulate --failing FILE: setting, seed, violated invariants.\n"
 
 
 class KeptSeedsError(ValueError):
@@ -60,7 +60,9 @@ class KeptSeeds:
                 try:
                     found[setting, int(seed)] = violated
                 except ValueError as err:
-                    raise KeptSeedsError(f"{self._file}, line {number}: no setting and seed: {line!r:.100}") from err
+                    raise KeptSeedsError(
+                        f"{self._file}, line {number}: expected a setting and a seed: {line!r:.100}"
+                    ) from err
         return found
 
     def _write(self, known: dict[tuple[str, int], str]) -> None:

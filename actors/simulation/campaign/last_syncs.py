@@ -93,7 +93,7 @@ class SyncLog:
         controller = cluster.world.actor(running.system.actors, actor)
         pending: dict[tuple[str, str], PendingKey] = {}
         if isinstance(controller, Controller):
-            pending = {(each.queue, each.key): each for each in controller.pending()}
+            pending = {(entry.queue, entry.key): entry for entry in controller.pending()}
         obstacle = _obstacle(running, actor, alive=controller is not None)
         for queue, resource in _queues(spec):
             objects = {} if resource is None else _objects(cluster, spec, resource)
@@ -120,7 +120,7 @@ def _objects(cluster: SimulatedCluster, spec: ControllerSpec, resource: Resource
 
     Empty if the controller watches only a selection of them, or if the server does not serve the resource.
     """
-    if any(each.resource == resource and each.is_restricted for each in spec.selecting):
+    if any(watch.resource == resource and watch.is_restricted for watch in spec.selecting):
         return {}
     try:
         return {key_of(obj): obj for obj in cluster.shown(resource)}

@@ -168,15 +168,15 @@ def run_campaign(
     check_type("run_campaign", setting, Setting, "a Setting")
     check_number("jobs of run_campaign", jobs, whole=True)
     if jobs < 0:
-        raise ValueError(f"jobs is 0 or more, not {jobs}")
+        raise ValueError(f"jobs must be 0 or more, not {jobs}")
     if references < 1:
-        raise ValueError(f"references is 1 or more, not {references}")
+        raise ValueError(f"references must be 1 or more, not {references}")
     if stop_after is not None and stop_after < 1:
-        raise ValueError(f"stop_after is 1 or more, not {stop_after}")
+        raise ValueError(f"stop_after must be 1 or more, not {stop_after}")
     if executor is not None and jobs != 1:
         raise ValueError("jobs must be 1 with an executor, which limits its parallel runs itself")
     if failing is not None and (faults is not None or actions is not None):
-        raise ValueError("failing is for what seeds draw, not for faults or actions that are given")
+        raise ValueError("failing cannot be combined with faults or actions")
     kept = None if failing is None else KeptSeeds(failing, setting=setting.name)
     before = {} if kept is None else dict.fromkeys(kept.seeds())
     given = None if faults is None else tuple(faults)
@@ -225,7 +225,9 @@ def _in_order(attempts: Iterable[Attempt], executor: Executor | None) -> Generat
             try:
                 tried = future.result()
             except BrokenExecutor as err:
-                err.add_note(f"seed {attempt.seed} of {attempt.setting.name} has no result, nor has any later one")
+                err.add_note(
+                    f"seed {attempt.seed} of {attempt.setting.name} has no result, and neither have later seeds"
+                )
                 raise
             yield tried
             hand_out(1)

@@ -39,11 +39,11 @@ LATE = 70.0
 STALLED = 170.0
 SILENT = {FaultKind.WATCH_STALLED, FaultKind.CALL_LOST, FaultKind.ANSWER_LOST}
 QUIET = 60.0  # seconds for which a settled system must write nothing
-SETTLES = "converges once faults have stopped"
-ACTIONS_ARE_POSSIBLE = "users can do what they plan"
-REMAINS_SETTLED = "what has settled stays so"
-DEAD_ACTORS_ARE_REPORTED = "every actor lives or is reported"
-TIME_ADVANCES = "time goes on"
+SETTLES = "the system settles after the faults"
+ACTIONS_ARE_POSSIBLE = "user actions can be carried out"
+REMAINS_SETTLED = "a settled system remains settled"
+DEAD_ACTORS_ARE_REPORTED = "dead actors are reported by the manager"
+TIME_ADVANCES = "virtual time advances"
 
 
 class ActionRecord(NamedTuple):
@@ -195,7 +195,7 @@ class _Run:
         self._actions = [
             (number, action) for number, action in enumerate(drawn) if actions is None or number in actions
         ]
-        self._done: dict[int, float] = {}  # times by number of the action
+        self._done: dict[int, float] = {}  # virtual time of each action that was carried out, by its number
         self._settled: float | None = None
         invariants = usual_invariants(self.cluster, self.composed.ownership)
         further = self.composed.invariants(self.cluster, self._scenario)
@@ -238,7 +238,7 @@ class _Run:
             faults=self._plan,
             chosen=self._chosen,
             actions=[
-                ActionRecord(number, each.at, each.text, self._done.get(number)) for number, each in self._actions
+                ActionRecord(number, action.at, action.text, self._done.get(number)) for number, action in self._actions
             ],
             violations=checker.violations,
             struck=cluster.injector.struck,
@@ -268,7 +268,10 @@ class _Run:
         return bool(self._checker.violations)
 
     def _run_until_settled(self, waiting: list[Action]) -> None:
-        """Run until the system has settled and stayed so, or an invariant is violated."""
+        """Run until the system has settled and remained settled, or an invariant is violated.
+
+        waiting: pending user actions; the list shrinks during the run.
+        """
         cluster, setting, composed = self.cluster, self._setting, self.composed
         faults = setting.acting if self._brief else setting.faults
         if cluster.run_until(self._has_failed, within=faults):
@@ -309,4 +312,4 @@ class _Run:
             for actor, child in manager.children.items() if manager is not None else ():
                 checker.elsewhere[DEAD_ACTORS_ARE_REPORTED] += 1
                 if not child.alive and not child.gave_up:
-                    self._fail(DEAD_ACTORS_ARE_REPORTED, f"{actor} of {name} is dead")
+                    self._fail(DEAD_ACTORS_ARE_REPORTED, f"{actor} of {name} is dead, but not reported")

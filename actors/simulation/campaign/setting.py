@@ -118,7 +118,7 @@ class Setting:
             )
         check_function(f"prepare of {self.name}", self.prepare)
         if callable(self.controllers) and self.outside is None:
-            raise TypeError(f"the controllers of {self.name} are a function of its `outside`, and it has none")
+            raise TypeError(f"the controllers of {self.name} are a function of its `outside`, which is missing")
 
     def create_outside(self, environment: RunEnvironment) -> Any:
         """Create the fake of external systems for one run; None if the setting has no `outside`."""
@@ -249,7 +249,7 @@ class Composition:
         return sorted(drawn, key=lambda action: action.at)
 
     def invariants(self, cluster: SimulatedCluster, scenario: Scenario) -> list[Invariant]:
-        found = [each for trial in self.trials for each in trial.invariants(cluster, self.options)]
+        found = [invariant for trial in self.trials for invariant in trial.invariants(cluster, self.options)]
         return [*found, *self._setting.invariants(cluster, scenario)]
 
     def unsettled(self, cluster: SimulatedCluster) -> Iterator[str]:
@@ -276,8 +276,8 @@ def _check_counted(trials: Iterable[Trial], specs: Mapping[str, ControllerSpec])
         for resource in {dependent for owns in counted for dependent in (owns.owner, owns.dependents)}:
             if any(spec.resource == resource and spec.is_restricted for spec in specs[trial.controller].selecting):
                 raise ValueError(
-                    f"{trial.controller} uses a selector for {resource}, but the replicas of its owners count all of "
-                    f"them: its Owns must have no `wanted`, and the trial needs an invariant of its own"
+                    f"{trial.controller} watches only some {resource}, but the replicas of an owner count all of them: "
+                    f"omit `wanted` in its Owns, and add an invariant to the trial"
                 )
 
 

@@ -106,7 +106,7 @@ def test_combined_setting_has_the_conditions_of_all_parts() -> None:
 
 
 def test_a_setting_with_a_world_outside_is_not_combined() -> None:
-    with pytest.raises(ValueError, match="everything: a setting with a world outside"):
+    with pytest.raises(ValueError, match="everything: a setting with `outside`"):
         combined("everything", USUAL, Setting(outside=lambda _around: object()))
 
 

@@ -126,7 +126,7 @@ def test_campaign_stops_after_the_given_number_of_failed_seeds(stop_after: int |
 
 
 def test_stop_after_0_is_refused() -> None:
-    with pytest.raises(ValueError, match="stop_after is 1 or more, not 0"):
+    with pytest.raises(ValueError, match="stop_after must be 1 or more, not 0"):
         run_campaign(NEVER, range(5), stop_after=0)
 
 
@@ -134,7 +134,7 @@ def test_command_prints_one_report_for_equal_failures_and_stops(capsys: pytest.C
     arguments = ["--setting", FLAWED.name, "--seeds", "40", "--no-shrink", "--stop-after", "2"]
     assert main(arguments) == 1
     out = capsys.readouterr().out
-    assert out.count("what users do:") == 1
+    assert out.count("user actions:") == 1
     assert "fails as seed" in out
     assert "2 failed: " in out
     assert "2 failed, and the campaign was stopped" in out

@@ -21,7 +21,7 @@ from kcm.protocols.resources import CONFIGMAPS
 from kcm.runtime.faults.vocabulary import parse_faults
 
 Ending = Callable[[], Any]
-TITLE = "last syncs of what is concerned, and what is pending:"
+TITLE = "last syncs and pending syncs of the objects concerned:"
 
 
 class Reader:
@@ -61,7 +61,7 @@ def section(setting: Setting, faults: str = "") -> list[str]:
     """Return the lines of the report about last syncs."""
     text = report(recorded(check(1, parse_faults(faults), setting=setting), setting=setting))
     assert TITLE in text, text
-    found = text.partition(f"{TITLE}\n")[2].partition("\nwhat happened")[0].splitlines()
+    found = text.partition(f"{TITLE}\n")[2].partition("\nlatest messages")[0].splitlines()
     return [re.sub(r"\d+\.\d{3} s", "T s", line.strip()) for line in found]
 
 
@@ -144,8 +144,8 @@ def test_many_keys_are_cut_short() -> None:
 def test_report_without_names_omits_the_election() -> None:
     setting = replace(never(reading(lambda: None), text="it is wrong"), elections=lambda _: 1)
     text = report(recorded(check(1, (), setting=setting), setting=setting))
-    happened = text.partition("what happened last to what is concerned:\n")[2]
-    assert "no message is about what the violations name" in happened
+    happened = text.partition("latest messages about the objects concerned:\n")[2]
+    assert "no message is about the objects that the violations name" in happened
     assert " → " in happened
     assert "elector" not in happened
     assert "kube-controller-manager" not in happened
@@ -155,6 +155,6 @@ def test_report_without_names_omits_the_election() -> None:
 def test_report_about_an_unmentioned_object_omits_the_election() -> None:
     setting = replace(never(), elections=lambda _: 1)
     text = report(recorded(check(1, (), setting=setting), setting=setting))
-    assert "no message is about what the violations name" in text
+    assert "no message is about the objects that the violations name" in text
     assert "elector" not in text
     assert TITLE not in text
