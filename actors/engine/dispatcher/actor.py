@@ -77,8 +77,7 @@ def saturation(buckets: dict[str, TokenBucket], now: float) -> Mapping[str, floa
     return {client: bucket.saturation(now) for client, bucket in buckets.copy().items()}
 
 
-# not frozen: that takes four times as long to create, and each command has one
-class _Job(Struct):
+class _Job(Struct, frozen=True):
     sender: str
     incarnation: int
     client: str
