@@ -1,4 +1,4 @@
-"""Validation of flags of several controllers, with upstream's error texts."""
+"""Checks of flag values that several controllers use, with upstream's error texts."""
 
 from __future__ import annotations
 

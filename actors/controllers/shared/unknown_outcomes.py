@@ -70,10 +70,11 @@ def is_current(lister: Lister, owner: Entry) -> bool:
 
 
 def raise_if_unknown(creations: Creations) -> None:
-    """Raise the failure of these creations if the owner's status must not be written in this sync.
+    """Raise the failure of these creations if the outcome of one of them is unknown.
 
-    The status must not be written if the outcome of a creation is unknown (see the module). If a creation was refused
-    before it was sent, a status write would be refused as well.
+    The caller then does not write the owner's status: this would change the resourceVersion that the names of pods are
+    derived from, and a restarted controller would create a second pod under another name. The failure is also raised if
+    a creation was refused before it was sent, because a status write would be refused as well.
     """
     failure = creations.failure
     if failure is not None and (creations.maybe_created or isinstance(failure.failure, Refused)):

@@ -1,8 +1,8 @@
 """The owner graph for the debug page /graph, and its conversion to DOT, the language of Graphviz.
 
-The nodes are the objects that have owners or dependents, and the owners that are in no table. Such an owner is
-`virtual` until the server has reported that it does not exist; then it is `missing`. The graph is built from the tables
-for each request.
+The nodes are the objects that have owners or dependents, and the owners that no informer table contains. Such an owner
+is `virtual` until the API server has reported that it does not exist; then it is `missing`. The graph is built from the
+informer tables for each request.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/dump.go. Difference: a missing owner has one node for all of
 its dependents; upstream's graph contains no owner that is known to be missing.

@@ -1,6 +1,6 @@
 """The type of the garbage collector's queue keys, and the function that maps changes of objects to keys.
 
-There is no owner graph in memory: the dependents of an owner are found with the tables' index of owner uids.
+There is no owner graph in memory: the dependents of an owner are found with the informer tables' index of owner uids.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/graph_builder.go, processGraphChanges.
 """
@@ -47,7 +47,7 @@ class Item(NamedTuple):
 
 
 def namespace_of_item(item: Item) -> str:
-    """Return the namespace of an item. The queues serve namespaces round robin."""
+    """Return the namespace of an item, as its fairness group: the queues serve namespaces round robin."""
     return split_key(item.key)[0]
 
 

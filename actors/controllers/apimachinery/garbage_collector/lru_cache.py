@@ -1,4 +1,4 @@
-"""LRU cache."""
+"""Cache that evicts the least recently used entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live discovery of the resources that a namespace may contain.
+"""Discovery of the resources that a namespace may contain, with requests to the API server in each sync.
 
 The results of the discovery actor may be seconds old, and contain earlier results for groups whose discovery fails now.
 A namespace is empty only if all resources that are served now have no objects in it, so this module queries the server

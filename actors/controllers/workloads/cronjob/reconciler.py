@@ -340,7 +340,10 @@ def _delete_job(
 
 
 def _is_running(job: Object) -> Step[bool]:
-    """Report whether the Job exists and is not finished. It is read from the API server: the table may be stale."""
+    """Report whether a Job exists and is not finished, by reading it from the API server.
+
+    The informer table may be stale.
+    """
     found = yield from must(get_live(JOBS, key_of(job)), but=(NotFound,))
     if not isinstance(found, Done):
         return False
@@ -349,7 +352,10 @@ def _is_running(job: Object) -> Step[bool]:
 
 
 def _is_current(cron_job: Object) -> Step[bool]:
-    """Report whether the API server's version of the CronJob has the same uid, deletion state, spec and status."""
+    """Report whether the given CronJob, from the informer, is current.
+
+    It is read from the API server, and compared by uid, deletion state, spec and status.
+    """
     found = yield from must(get_live(CRONJOBS, key_of(cron_job)), but=(NotFound,))
     if not isinstance(found, Done):
         return False

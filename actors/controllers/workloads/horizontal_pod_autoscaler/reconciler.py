@@ -190,10 +190,10 @@ class AutoscalerReconciler:
         return scale
 
     def _settle_unknown_update(self, memory: AutoscalerMemory, scale: TargetScale) -> None:
-        """Determine whether the last update with unknown outcome was carried out, and record a scale event if it was.
+        """Check whether an earlier update of the target's scale, whose response was lost, was carried out.
 
-        While the scale has the same resourceVersion as before the update, the update may still be carried out, and is
-        checked again in the next evaluation.
+        If it was, record a scale event. While the scale has the same resourceVersion as before the update, the server
+        may still carry out the update, so it is checked again in the next evaluation.
         """
         pending = memory.unknown_update
         if pending is not None and pending.version != scale.version:
