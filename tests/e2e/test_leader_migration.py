@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,8 @@ from kcm.runtime.apiserver.process.launch import EmbeddedServer, launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.actors.app.test_leader_migration import ALPHA, INVALID, V1
 from tests.e2e.kubectl import Api
-from tests.e2e.programs import ending, run_kcm, until
-from tests.e2e.real_server import assets_or_skip
+from tests.e2e.programs import Program, ending, free_port, run_kcm, spawn, until
+from tests.e2e.real_server import assets_or_skip, real_server
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 # The names in the default configuration are not those of today's controllers.
@@ -67,6 +68,55 @@ def test_migrated_controller_runs_under_its_own_lease(server: EmbeddedServer, tm
         assert [text().index(start) for start in starts] == sorted(text().index(start) for start in starts)
         assert manager.program.terminate() == 0
         assert set(holders().values()) == {""}
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_both_leases_are_handed_over_between_ours_and_the_real_manager(tmp_path: Path) -> None:
+    assets = assets_or_skip()
+    (tmp_path / "migration.yml").write_text(CONFIGURATION)
+    with real_server(tmp_path, assets) as server:
+        flags = (
+            f"--kubeconfig={server.kubeconfig}",
+            "--controllers=deployment-controller,replicaset-controller,namespace-controller",
+            f"--service-account-private-key-file={server.directory / 'sa.key'}",
+            "--enable-leader-migration",
+            f"--leader-migration-config={tmp_path / 'migration.yml'}",
+        )
+        api, number = Api(server.kubeconfig), itertools.count(1)
+
+        def holders() -> dict[str, str]:
+            return {lease["metadata"]["name"]: lease["spec"]["holderIdentity"] for lease in api.get(LEASES)["items"]}
+
+        def real() -> Program:
+            command = [
+                str(assets / "kube-controller-manager"),
+                "--bind-address=127.0.0.1",
+                f"--secure-port={free_port()}",
+                f"--flex-volume-plugin-dir={tmp_path / 'flex'}",
+                *flags,
+            ]
+            return spawn(command, tmp_path / f"real-{next(number)}.log")
+
+        def has_both(text: Callable[[], str], acquired: str) -> None:
+            until(lambda: text().count(acquired) == 2, "it holds both Leases", why=text)
+            assert {holders()["kube-controller-manager"]} == {holders()["migration"]}
+
+        with ending(real()) as first:
+            has_both(first.text, "Successfully acquired lease")
+            ours = run_kcm(tmp_path / "ours.log", *flags)
+            with ending(ours.program):
+                until(lambda: ours.program.text().count('"synced"') >= 3, "it stands by", why=ours.program.text)
+                assert '"became leader"' not in ours.program.text()
+                first.kill()
+                has_both(ours.program.text, '"became leader"')
+                with ending(real()) as second:
+                    until(
+                        lambda: "Attempting to acquire leader lease" in second.text(), "it stands by", why=second.text
+                    )
+                    assert ours.program.terminate() == 0
+                    has_both(second.text, "Successfully acquired lease")
 
 
 @pytest.mark.cluster
