@@ -206,7 +206,7 @@ class Elector(Actor):
         self._leading, self._lost, self._attempt = False, why, None
         self._publish_vitals()
         self.tell(actor_names.RECORDER, self._lease.record("stopped leading"))
-        self.log.error(lost_lease(self.name), lease=self._lease.key, error=why)
+        self.log.error(f"{lost_lease(self.name)}/stopped", lease=self._lease.key, error=why)
         self._announce_loss()
 
     def _announce_loss(self) -> None:
