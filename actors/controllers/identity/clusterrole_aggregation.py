@@ -93,7 +93,7 @@ def is_aggregated(role: Object) -> Iterable[str]:
 
 
 def all_aggregated(_change: Change, tables: Tables) -> Iterable[Key]:
-    """Return the keys of all ClusterRoles with an aggregationRule, as upstream does after each change."""
+    """Return the keys of all ClusterRoles with an aggregationRule: each change of any ClusterRole enqueues them."""
     # Selectors are not evaluated here: aggregated ClusterRoles are few, and a sync without a difference is cheap.
     return [entry.key for entry in tables[CLUSTER_ROLES].indexed_entries(AGGREGATED, YES)]
 

@@ -23,7 +23,8 @@ def account_name(secret: Mapping[str, Any]) -> str:
 def account_uid(secret: Mapping[str, Any]) -> str:
     """Return the uid of the Secret's service account; "" if the token controller has not set the annotation yet.
 
-    Without this annotation, the Secret belongs to whichever service account has the name in the other annotation.
+    Without this annotation, the Secret belongs to any service account with the name in its annotation
+    kubernetes.io/service-account.name.
     """
     return annotations_of(secret).get(ACCOUNT_UID, "")
 

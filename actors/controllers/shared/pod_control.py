@@ -132,10 +132,11 @@ def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owner_res
 
 
 def fetch_existing(creations: Creations) -> Step[list[Key]]:
-    """Read the pods in `creations.existing` from the API server. Return the keys of the pods that it could answer for.
+    """Read the pods whose names existed already (creations.existing) from the API server.
 
-    The results are laid over the informer table, so that the next sync counts these pods, or chooses other names. A pod
-    that cannot be read is added to creations.maybe_created.
+    The results are laid over the informer table, so that the next sync counts these pods, or chooses other names.
+    Returns the keys of the pods that were read or do not exist. A pod that cannot be read is added to
+    creations.maybe_created.
     """
     gets = [get_live(PODS, key, as_informer=True) for key in creations.existing]
     outcomes = yield from together(gets)

@@ -182,7 +182,10 @@ class KnownOwners:
         return is_news, min(UNCACHED_CHECK * 2.0 ** min(lookups, 10), UNCACHED_CHECK_MAX)
 
     def discard_uncached(self, item: Item) -> None:
-        """Remove an owner from the recorded uncached owners: an informer has it now, or it has no dependents."""
+        """Drop an owner from the cache of owners that exist although no informer table contains them.
+
+        It is in a table now, or it has no dependents any more.
+        """
         self._uncached.pop(item, None)
 
 

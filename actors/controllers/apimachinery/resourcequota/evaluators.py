@@ -49,10 +49,10 @@ class EvaluationContext:
     """The quota evaluators of all served resources, and access to the objects in informer tables that they evaluate."""
 
     def __init__(self, tables: Tables, now: Callable[[], float] = lambda: 0.0) -> None:
-        """Initialize the context; no objects are read yet.
+        """Initialize the evaluators; no objects are read yet.
 
         now: returns Unix seconds. It is called only when objects are counted, to exclude pods whose grace period is
-        over; callers that need only the evaluators may omit it.
+            over. Callers that need only the evaluators may omit it.
         """
         self._tables, self.now = tables, now
         self._cache = UsageCache()

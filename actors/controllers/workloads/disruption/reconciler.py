@@ -141,7 +141,7 @@ class DisruptionReconciler:
         return status, disrupted.recheck
 
     def _not_in_table(self, key: Key, evictions: Mapping[str, _ObservedEviction]) -> list[str]:
-        """Return the names of evicted pods that are not in the informer table, although they may not be deleted.
+        """Return the names of evicted pods that are missing in the informer table, but may still exist.
 
         The table is older than the budget that recorded the eviction, so the pods may still appear in it.
         """
