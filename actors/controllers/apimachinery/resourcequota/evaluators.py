@@ -112,9 +112,10 @@ class EvaluationContext:
         return [{}] * len(lister.entries(namespace))
 
     def converted(self, evaluator: Evaluator, objects: Sequence[Object], namespace: str) -> Sequence[Object]:
-        """Convert objects that were listed from the API server to the form that `objects` returns.
+        """Convert objects that were listed from the API server to the form that the evaluator's `usage` expects.
 
-        Raises NotCountedError if an object is malformed.
+        This is the form that `objects` returns for objects in the informer table. Raises NotCountedError if an object
+        is malformed.
         """
         return self._cache.essences_of(evaluator, objects, namespace) if evaluator.has_essence else objects
 

@@ -35,7 +35,7 @@ class PodState(NamedTuple):
 
 
 class PodGroups(NamedTuple):
-    """Pods by whether their metric samples are used: names, and the number of ready pods. Source: groupPods."""
+    """Names of a target's pods, grouped by whether and why their metric samples are not used. Source: groupPods."""
 
     ready: int  # number of pods whose sample is used
     unready: frozenset[str]  # pending pods, and for CPU pods that are starting: their samples are not used
