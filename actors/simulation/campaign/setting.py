@@ -17,7 +17,7 @@ from kcm.actors.reconciliation.derived import new_table
 from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.observer import Invariant
-from kcm.actors.simulation.invariants.ownership import Ownership, declared_controller
+from kcm.actors.simulation.invariants.ownership import OwnershipIndex, declared_controller
 from kcm.actors.simulation.trials.catalogue import TRIALS
 from kcm.actors.simulation.trials.scenario import NOTHING, Action, Fleet, Scenario
 from kcm.actors.simulation.trials.trial import Trial, no_actions
@@ -229,7 +229,7 @@ class Composition:
             trials = {**{name: replace(trial, actions=no_actions) for name, trial in TRIALS.items()}, **given}
         self.trials = tuple(trial for name, trial in trials.items() if name in specs)
         _check_counted(self.trials, specs)
-        self.ownership = Ownership(
+        self.ownership = OwnershipIndex(
             declared_controller(
                 trial.controller,
                 client=specs[trial.controller].client,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kcm.actors.app.system import ControllerSystem
-from kcm.actors.simulation.invariants.ownership import Ownership
+from kcm.actors.simulation.invariants.ownership import OwnershipIndex
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from kcm.protocols.objects import (
     Key,
@@ -42,7 +42,7 @@ class Owners:
     newer response takes precedence.
     """
 
-    def __init__(self, system: ControllerSystem, ownership: Ownership) -> None:
+    def __init__(self, system: ControllerSystem, ownership: OwnershipIndex) -> None:
         self._tables, self._ownership = system.tables, ownership
         self._named: dict[tuple[str, Key], _Returned] = {}  # by resource and key
         self._known: dict[str, _Returned] = {}  # by uid

@@ -83,7 +83,7 @@ def storage_of(resource: Resource) -> str:
     return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
 
 
-class Ownership:
+class OwnershipIndex:
     """Keepers of a setting, and indexes over them.
 
     controllers: controllers by the name of their actor.

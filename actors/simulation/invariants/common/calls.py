@@ -25,7 +25,7 @@ from kcm.actors.simulation.invariants.observer import (
     Submitted,
     decoded,
 )
-from kcm.actors.simulation.invariants.ownership import Ownership, Owns, storage_of
+from kcm.actors.simulation.invariants.ownership import OwnershipIndex, Owns, storage_of
 from kcm.protocols.messages.commands import Get, List
 from kcm.protocols.messages.outcomes import Done
 from kcm.protocols.objects import (
@@ -84,7 +84,7 @@ class LiveReadsHaveACause:
     name = "a live read has a cause"
     observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
 
-    def __init__(self, ownership: Ownership) -> None:
+    def __init__(self, ownership: OwnershipIndex) -> None:
         self._ownership = ownership
         self._causes: Counter[tuple[str, str]] = (
             Counter()
@@ -220,7 +220,7 @@ class CallsInProportion:
     SET, DEPLOYMENT, STEP = 2, 7, 3
     JUMP = 2 * 2 * 2  # both ends of a jump, unavailable and available, two statuses
 
-    def __init__(self, cluster: SimulatedCluster, ownership: Ownership) -> None:
+    def __init__(self, cluster: SimulatedCluster, ownership: OwnershipIndex) -> None:
         sized = [each for each in ownership.controllers.values() if any(owns.most_pods for owns in each.owns)]
         self._senders = frozenset(each.sender for each in sized)
         self._clients = frozenset(each.client for each in sized)

@@ -23,7 +23,7 @@ from kcm.actors.simulation.invariants.observer import (
     decoded,
 )
 from kcm.actors.simulation.invariants.owners import Owners, adopter
-from kcm.actors.simulation.invariants.ownership import Ownership
+from kcm.actors.simulation.invariants.ownership import OwnershipIndex
 from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
 from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound, Outcome, Refused, Unknown
@@ -82,7 +82,7 @@ class _ProcessState:
     deleted: uids of pods that it has deleted or released.
     """
 
-    def __init__(self, system: ControllerSystem, ownership: Ownership) -> None:
+    def __init__(self, system: ControllerSystem, ownership: OwnershipIndex) -> None:
         self.system, self.ownership = system, ownership
         self.pods: dict[Key, _Pod] = {}
         self.deleted: set[str] = set()
@@ -163,7 +163,7 @@ class NoPodTooMany:
     name = "pods are created and deleted only up to the requested number"
     observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
 
-    def __init__(self, cluster: SimulatedCluster, ownership: Ownership) -> None:
+    def __init__(self, cluster: SimulatedCluster, ownership: OwnershipIndex) -> None:
         self._ownership = ownership
         self._own: dict[str, _ProcessState] = {}
         self._syncs: InferredSyncs[_Allowance] = InferredSyncs(cluster)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.simulation.invariants.observer import Fail, Handled, Observation, Submitted, shown
-from kcm.actors.simulation.invariants.ownership import DeclaredController, Ownership
+from kcm.actors.simulation.invariants.ownership import DeclaredController, OwnershipIndex
 from kcm.protocols.messages.commands import Create, Delete
 from kcm.protocols.objects import controller_of, decode_object, split_key, uid_of
 from kcm.protocols.resources import resource_path
@@ -64,7 +64,7 @@ class OnlyOwnDependents:
     name = "controllers create and delete only their own objects"
     observes = (Submitted,)
 
-    def __init__(self, ownership: Ownership) -> None:
+    def __init__(self, ownership: OwnershipIndex) -> None:
         self._ownership = ownership
 
     def observe(self, observation: Observation, fail: Fail) -> None:

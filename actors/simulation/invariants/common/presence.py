@@ -29,7 +29,7 @@ from kcm.actors.simulation.invariants.observer import (
     decoded,
 )
 from kcm.actors.simulation.invariants.owners import Owners
-from kcm.actors.simulation.invariants.ownership import Ownership, storage_of
+from kcm.actors.simulation.invariants.ownership import OwnershipIndex, storage_of
 from kcm.protocols.messages.commands import Create, Get, Submit, Update
 from kcm.protocols.messages.outcomes import Done
 from kcm.protocols.objects import Key, controller_of, decode_object, make_key, uid_of
@@ -89,7 +89,7 @@ class NeverMorePodsThanWanted:
     name = "never more pods than requested"
     observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Handled, Committed)
 
-    def __init__(self, cluster: SimulatedCluster, ownership: Ownership) -> None:
+    def __init__(self, cluster: SimulatedCluster, ownership: OwnershipIndex) -> None:
         self._ownership = ownership
         self._kinds = {storage_of(owns.owner): owns.owner.kind for owns in ownership.counted.values()}
         self._wanted: ValueHistory[int] = ValueHistory()

@@ -12,10 +12,10 @@ from kcm.actors.simulation.invariants.common.objects import ObservedGenerationIn
 from kcm.actors.simulation.invariants.common.presence import NeverMorePodsThanWanted
 from kcm.actors.simulation.invariants.common.writes import NoHotLoop, NoWriteByFencedActors, NoWriteWithoutLease
 from kcm.actors.simulation.invariants.observer import Invariant
-from kcm.actors.simulation.invariants.ownership import Ownership
+from kcm.actors.simulation.invariants.ownership import OwnershipIndex
 
 
-def usual_invariants(cluster: SimulatedCluster, ownership: Ownership) -> tuple[Invariant, ...]:
+def usual_invariants(cluster: SimulatedCluster, ownership: OwnershipIndex) -> tuple[Invariant, ...]:
     """Create the invariants that every run checks. ownership: declarations of the controllers that run."""
     return (
         NoPodTooMany(cluster, ownership),

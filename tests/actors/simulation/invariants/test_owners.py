@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kcm.actors.simulation.invariants.owners import Owners
-from kcm.actors.simulation.invariants.ownership import Ownership, Owns, declared_controller, replicas_of
+from kcm.actors.simulation.invariants.ownership import OwnershipIndex, Owns, declared_controller, replicas_of
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from kcm.protocols.objects import Object, OwnerRef, encode_object, owner_reference
 from kcm.protocols.pods import pod_facts
@@ -24,7 +24,7 @@ POD = {
         "ownerReferences": [REFERENCE],
     }
 }
-OWNERSHIP = Ownership(
+OWNERSHIP = OwnershipIndex(
     [declared_controller("replicaset-controller", owns=[Owns(REPLICASETS, PODS, wanted=replicas_of)])]
 )
 WEB = ("default", OwnerRef("apps/v1", "ReplicaSet", "web", "uid-of-web"))

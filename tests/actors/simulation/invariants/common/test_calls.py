@@ -21,7 +21,7 @@ from kcm.actors.simulation.invariants.observer import (
     ProcessStarted,
     Submitted,
 )
-from kcm.actors.simulation.invariants.ownership import Ownership, Owns, declared_controller, replicas_of
+from kcm.actors.simulation.invariants.ownership import OwnershipIndex, Owns, declared_controller, replicas_of
 from kcm.protocols.messages.commands import Command, Get, List, Submit
 from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
 from kcm.protocols.objects import Object, encode_object
@@ -64,7 +64,7 @@ class Looks:
 
     def __init__(self, owns: Owns = Owns(CRONJOBS, JOBS, read_each_version=True)) -> None:  # noqa: B008
         self.tables = {each.id: Table(each) for each in (CRONJOBS, JOBS, PODS)}
-        self.invariant = LiveReadsHaveACause(Ownership([declared_controller("cronjob-controller", owns=[owns])]))
+        self.invariant = LiveReadsHaveACause(OwnershipIndex([declared_controller("cronjob-controller", owns=[owns])]))
         self.texts: list[str] = []
         self.incarnation = 0
         self.restart()
@@ -185,7 +185,7 @@ def test_clock_jump_justifies_statuses_of_workloads_with_min_ready_seconds(
     faults: str, patience: int, writes: int, objections: int
 ) -> None:
     cluster: Any = SimpleNamespace(injector=SimpleNamespace(faults=parse_faults(faults)))
-    invariant = CallsInProportion(cluster, Ownership([declared_controller("sets", client="sets", owns=[SETS])]))
+    invariant = CallsInProportion(cluster, OwnershipIndex([declared_controller("sets", client="sets", owns=[SETS])]))
     meta = {"name": "s", "namespace": "d", "uid": "u", "generation": 1}
     whole = encode_object({"metadata": meta, **a_set(3, minReadySeconds=patience)})
     texts: list[str] = []

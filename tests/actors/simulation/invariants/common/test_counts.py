@@ -9,7 +9,7 @@ import pytest
 
 from kcm.actors.simulation.invariants.common.counts import NoPodTooMany
 from kcm.actors.simulation.invariants.observer import OutcomeReceived, ProcessStarted, Submitted
-from kcm.actors.simulation.invariants.ownership import Ownership, Owns, declared_controller, replicas_of
+from kcm.actors.simulation.invariants.ownership import OwnershipIndex, Owns, declared_controller, replicas_of
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit
 from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import Object, encode_object
@@ -19,7 +19,7 @@ from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.tables.table import Table
 from tests.support.objects import owned_by, pod
 
-OWNERSHIP = Ownership(
+OWNERSHIP = OwnershipIndex(
     [declared_controller("replicaset-controller", owns=[Owns(REPLICASETS, PODS, wanted=replicas_of)])]
 )
 SENDER = "controller:replicaset-controller"

@@ -10,7 +10,7 @@ import pytest
 from kcm.actors.engine.dispatcher.requests import request_for
 from kcm.actors.simulation.invariants.common.deletions import DeletesTheObservedObject, OnlyOwnDependents
 from kcm.actors.simulation.invariants.observer import Handled, Submitted
-from kcm.actors.simulation.invariants.ownership import Ownership, Owns, declared_controller, replicas_of
+from kcm.actors.simulation.invariants.ownership import OwnershipIndex, Owns, declared_controller, replicas_of
 from kcm.protocols.messages.commands import Command, Create, Delete, Submit
 from kcm.protocols.objects import Object, encode_object
 from kcm.protocols.pods import pod_facts
@@ -19,7 +19,7 @@ from kcm.runtime.client.api import Response
 from kcm.runtime.tables.table import Table
 from tests.support.objects import owned_by, pod
 
-OWNERSHIP = Ownership(
+OWNERSHIP = OwnershipIndex(
     [
         declared_controller("daemonset-controller", owns=[Owns(REPLICASETS, PODS, wanted=replicas_of)]),
         declared_controller("evictor", deletes=[PODS]),
