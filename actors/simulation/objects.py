@@ -4,10 +4,10 @@
     node(labels={ZONE: "a"}, taints=[taint("drain", "NoExecute")])
     replica_set(replicas=3, spec={"minReadySeconds": 5})
 
-A builder fills in the fields without which an API server rejects the object. `metadata`, `spec` and `status` are merged
-over these: a field that is given replaces the built one whole. Other keyword arguments are short for fields that many
-tests set. Objects carry neither kind nor apiVersion, as the items of a list, and neither uid nor resourceVersion, as
-objects that no server has stored yet; `stored` adds these two.
+A builder fills in the fields that an API server requires. `metadata`, `spec` and `status` are merged over these fields:
+each given field replaces the built field completely. Other keyword arguments are abbreviations of fields that many
+tests set. The objects have no kind and no apiVersion, like the items of a list. They have no uid and no
+resourceVersion, like objects that no server has stored yet; `stored` adds these two.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def node(
 
 
 def owned_by(uid: str, *, kind: str = "ReplicaSet", name: str = "rs") -> Object:
-    """Build a controller owner reference, for the `owner` of a builder."""
+    """Build an owner reference to a controller, for the parameter `owner` of a builder."""
     return {"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": True}
 
 

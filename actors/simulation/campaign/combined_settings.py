@@ -14,10 +14,10 @@ from kcm.actors.simulation.trials.scenario import Scenario
 
 
 def combined(name: str, *parts: Setting) -> Setting:
-    """Return a setting that has the controllers, invariants, conditions and preparations of all parts.
+    """Return a setting that combines several settings: their controllers, invariants, conditions and preparations.
 
-    The new setting has the options that any part sets (the last part takes precedence), the fleet with the most nodes,
-    and the longest `acting`, `faults` and `settled` of all parts. Trials, actions, draw, elections and scenarios have
+    The new setting has the options that any of them sets (the last one takes precedence), the fleet with the most
+    nodes, and the longest times `acting`, `faults` and `settled`. Trials, actions, draw, elections and scenarios have
     their defaults; set them with `dataclasses.replace`.
 
     Raises ValueError if a part has an `outside`, or controllers that are a function of it.
@@ -73,6 +73,6 @@ def _merged(given: Iterable[Options | None]) -> Options:
 
 
 def _any_true(answers: Iterable[bool | None]) -> bool | None:
-    """Report whether any value is True; None without any value."""
+    """Return whether any value is True; None if all values are None."""
     values = [answer for answer in answers if answer is not None]
     return any(values) if values else None

@@ -51,7 +51,7 @@ def _stem(token: str) -> str:
 
 
 class Groups:
-    """Failed seeds of a campaign, by the pattern of their first violation."""
+    """Failed seeds of a campaign, grouped by the text of their first violation without numbers and drawn names."""
 
     def __init__(self) -> None:
         self._groups: dict[str, list[Tried]] = {}

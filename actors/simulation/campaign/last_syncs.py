@@ -39,7 +39,7 @@ class KeyState(NamedTuple):
     """Key of a controller's queue at the end of a run.
 
     kind: kind of the object that the key names; "" if the keys of the queue do not name objects.
-    is_ready: whether the controller can sync keys: it runs, its tables are filled, and it is not paused.
+    is_ready: whether the controller can sync keys: it runs, its informers have synced, and it is not paused.
     text: line of the report.
     """
 
@@ -109,7 +109,7 @@ class SyncLog:
 
 
 def _queues(spec: ControllerSpec) -> Iterator[tuple[str, Resource[Any] | None]]:
-    """Yield the name of each queue, and the resource whose keys it contains; None if that is not one resource."""
+    """Yield the name of each queue, and the resource that its keys name; None if they do not name a single one."""
     for queue in spec.queues:
         own = [watch.resource for watch in queue.watches if watch.to is itself]
         yield spec.queue_named(queue.name), own[0] if len(own) == 1 else None
@@ -184,7 +184,7 @@ def _obstacle(running: Running, actor: str, *, alive: bool) -> str:
 
 
 def _difference(system: ControllerSystem, resource: Resource[Any], key: Key, version: int) -> list[str]:
-    """Return a text if the process's table does not contain the object in the version that the server has."""
+    """Return a text if the process's informer cache does not contain the object in the version that the server has."""
     entry = shown(system, resource.id, key)
     if entry is None:
         return [f"its table does not have the object, the server has version {version}"]

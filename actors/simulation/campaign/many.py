@@ -237,7 +237,7 @@ def _in_order(attempts: Iterable[Attempt], executor: Executor | None) -> Generat
 
 
 def _run_in_worker(attempt: Attempt) -> Tried:
-    """Run an attempt in a worker. An exception that cannot be pickled is raised as its text."""
+    """Run a seed in a worker process. An exception that cannot be pickled is raised as a RuntimeError with its text."""
     try:
         return attempt()
     except Exception as err:

@@ -103,7 +103,7 @@ class Run:
 
 
 def replay_command(setting: str, seed: int, faults: Sequence[Fault] | None, actions: Collection[int] | None) -> str:
-    """Return the command that replays a run.
+    """Return the command line that replays a run.
 
     setting: name of the setting.
     faults, actions: None to use the ones that the seed draws.

@@ -26,7 +26,7 @@ MOST_SEEDS = 1 << 16
 
 
 class Plan(tuple[Fault, ...]):
-    """Fault plan. Its repr is an expression that contains the plan as a value of --faults."""
+    """Faults to inject in a run. The repr is a Python expression that can be copied into a test."""
 
     __slots__ = ()
 
@@ -59,7 +59,10 @@ def user_actions(
 
 
 def plans(setting: Setting = USUAL) -> st.SearchStrategy[Plan]:
-    """Return a strategy of fault plans: a subset of the plan that a drawn seed has. The simplest plan is empty."""
+    """Return a strategy of fault plans: some of the faults that a random seed of the setting draws.
+
+    Failing plans shrink towards the empty plan.
+    """
 
     @st.composite
     def drawn(draw: st.DrawFn) -> Plan:

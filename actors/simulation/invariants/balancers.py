@@ -13,7 +13,7 @@ from kcm.runtime.cloud.fake import FakeCloud
 
 
 class BalancersAreGuarded:
-    """A Service is not deleted and keeps its finalizer while the cloud has a load balancer for it."""
+    """Invariant: a Service is not deleted and keeps its finalizer while the cloud has a load balancer for it."""
 
     name = "load balancers are cleaned up first"
     observes = (Committed,)

@@ -45,7 +45,7 @@ def _asked(request: Mapping[str, Any]) -> Any:
 
 
 class OnlyKubeletsAreApproved:
-    """Automatic approval is limited to client certificates of nodes that an authorized user requests."""
+    """Invariant: automatic approval is limited to client certificates of nodes that an authorized user requests."""
 
     name = "only certificates of kubelets are approved automatically"
 
@@ -85,7 +85,7 @@ def _is_same(condition: Mapping[str, Any], before: Object) -> bool:
 
 
 class SignedAsApproved:
-    """Signed certificates match approved requests and do not change.
+    """Invariant: signed certificates match approved requests and do not change.
 
     A certificate must be signed by one of the authorities that the signer's files contained since the request was
     created. It is not checked by which one, because the files for certificate and key are replaced one after the other.
@@ -136,7 +136,7 @@ class SignedAsApproved:
 
 
 def is_overdue(request: Mapping[str, Any], *, now: float) -> bool:
-    """Report whether the cleaner may delete the request. now: Unix seconds."""
+    """Report whether a CertificateSigningRequest is so old that it may be deleted. now: Unix seconds."""
     ages = {condition["type"]: now - parse_time(condition["lastUpdateTime"]) for condition in _conditions(request)}
     if not ages:
         return now - parse_time(metadata(request)["creationTimestamp"]) > 24 * HOUR
@@ -155,7 +155,7 @@ def _is_expired(request: Mapping[str, Any], now: float) -> bool:
 
 
 class OnlyOverdueRequestsAreCleaned:
-    """The cleaner deletes a CertificateSigningRequest only if it is overdue according to the cleaner's table."""
+    """Invariant: the cleaner deletes a CertificateSigningRequest only if it is overdue in its informer cache."""
 
     name = "only overdue certificate requests are deleted"
     observes = (Submitted,)
@@ -178,7 +178,7 @@ class OnlyOverdueRequestsAreCleaned:
 
 
 class OnlyOldPodRequestsAreCleaned:
-    """The cleaner deletes a PodCertificateRequest only if it is old enough according to the cleaner's table."""
+    """Invariant: the cleaner deletes a PodCertificateRequest only if it is old enough in its informer cache."""
 
     name = "no PodCertificateRequest is deleted early"
     observes = (Submitted,)

@@ -54,7 +54,7 @@ def waits_for_dependents(owner: Object) -> bool:
 
 
 class OnlyOrphansAreCollected:
-    """The garbage collector deletes an object only if, in the version of its table, no owner needs the object.
+    """Invariant: the garbage collector deletes an object only if no owner needs the cached version.
 
     An owner that waits for the deletion of its dependents (foreground deletion) does not need them.
     """

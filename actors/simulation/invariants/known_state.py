@@ -1,7 +1,8 @@
 """Reconstruction of the state that a controller may have known when it submitted a command.
 
-A controller may decide by an old state, because its tables may be behind the server. Invariants do not excuse this by a
-grace period, but by versions: a table has reached a version, and ValueHistory contains the state at that version.
+A controller may decide by an old state, because its informer caches may be behind the server. Invariants do not excuse
+this by a grace period, but by versions: a cache has reached a version, and ValueHistory contains the state at that
+version.
 
 The start of a sync cannot be observed, only its commands. So commands about one owner that may belong to the same sync
 are combined into an InferredSync: the last of these commands may still be based on the state that was known when the

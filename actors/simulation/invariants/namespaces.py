@@ -15,7 +15,7 @@ FINALIZER = "kubernetes"
 
 
 class NamespacesAreEmptiedInOrder:
-    """The namespace controller empties only terminating namespaces, and deletes their pods first.
+    """Invariant: the namespace controller empties only terminating namespaces, and deletes their pods first.
 
     It removes its own finalizer only if the namespace is empty, and removes no other finalizers.
     """

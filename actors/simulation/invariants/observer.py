@@ -41,7 +41,7 @@ def decoded(raw: bytes) -> Object:
 
 
 def shown(system: ControllerSystem, resource_id: str, key: Key) -> Entry | None:
-    """Return the newest version of an object that the tables of a process contain; None if no table contains it."""
+    """Return the newest version of an object that the caches of a process contain; None if no cache contains it."""
     tables = (table for table in system.tables.values() if table.resource.id == resource_id)
     entries = [entry for entry in (table.get(key) for table in tables) if entry is not None]
     return max(entries, key=lambda entry: entry.resource_version, default=None)
@@ -55,7 +55,7 @@ class ProcessStarted(NamedTuple):
 
 
 class Submitted(NamedTuple):
-    """An actor submits commands to the dispatcher. This is the moment of its decision."""
+    """An actor submits commands to the dispatcher, which sends them to the server. This is when it decides."""
 
     process: str
     system: ControllerSystem
@@ -73,7 +73,9 @@ class OutcomeReceived(NamedTuple):
 
 
 class Admitted(NamedTuple):
-    """The dispatcher admits an incarnation of an actor, and from now on refuses commands of earlier incarnations.
+    """The dispatcher, which sends all writes of a process, accepts commands of a new incarnation of an actor.
+
+    From now on it refuses commands of earlier incarnations.
 
     name: name of the actor.
     lost: commands of earlier incarnations, or to an earlier dispatcher, that will not have an outcome.
@@ -94,7 +96,11 @@ class Recorded(NamedTuple):
 
 
 class Sent(NamedTuple):
-    """A process sends a request. by_fenced: whether the actor that sends it was fenced, as its successor runs."""
+    """A process sends a request to the server.
+
+    client: user name of the request.
+    by_fenced: whether the actor that sends it was fenced, because a new incarnation replaced it.
+    """
 
     process: str
     client: str
@@ -116,7 +122,7 @@ class Called(NamedTuple):
 
 
 class Entitled(NamedTuple):
-    """The elector permits the dispatcher to write until the given virtual time."""
+    """The leader election permits a process to write until the given virtual time."""
 
     process: str
     until: float

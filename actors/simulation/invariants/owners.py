@@ -25,7 +25,8 @@ class _Returned(NamedTuple):
     """Owner in a response of the server.
 
     version: resourceVersion.
-    epoch: epoch of the owner's table at that time. A table begins a new epoch when versions are no longer comparable.
+    epoch: epoch of the owner's informer cache at that time. A cache begins a new epoch when versions are no longer
+        comparable.
     wanted: number of pods that its spec requests.
     """
 
@@ -36,9 +37,9 @@ class _Returned(NamedTuple):
 
 
 class Owners:
-    """Owners whose spec requests a number of pods, as one process has observed them in its tables and in responses.
+    """Owners whose spec requests a number of pods, as one process has observed them in its caches and in responses.
 
-    A table may be behind: it may contain an older version of an owner, or a deleted owner of the same name. Then a
+    A cache may be behind: it may contain an older version of an owner, or a deleted owner of the same name. Then a
     newer response takes precedence.
     """
 
@@ -66,7 +67,7 @@ class Owners:
         return OwnerRef(table.resource.api_version, table.resource.kind, split_key(key)[1], uid) if uid else None
 
     def wanted(self, namespace: str, owner: OwnerRef) -> list[int]:
-        """Return the numbers of pods that the owner requests in its table and in a newer response; empty if unknown."""
+        """Return the numbers of pods that the owner requests in its cache and in a newer response; empty if unknown."""
         table = self._tables[self._ownership.counted[owner.kind].owner.id]
         entry, returned = table.get(make_key(namespace, owner.name)), self._known.get(owner.uid)
         wanted = []
@@ -84,7 +85,7 @@ class Owners:
     def concerned(self, command: Command) -> tuple[str, OwnerRef] | None:
         """Return (namespace, owner) for a command on a pod or on an owner; None for other commands.
 
-        The owner of a pod follows from the command itself or from the process's table of pods.
+        The owner of a pod follows from the command itself or from the process's informer cache of pods.
         """
         match command:
             case Create(PODS.id, namespace, body, subresource=""):

@@ -57,7 +57,7 @@ def actual_usage(
 
 
 class QuotasAreNotExceeded:
-    """No object is created that exceeds the limits in the status of a quota.
+    """Invariant: no object is created that exceeds the limits in the status of a quota.
 
     Usage may exceed a quota if it is older than the quota or its present limits, but it must not grow. Objects that are
     created after the controller counted, and before it writes new limits to the status, are charged only by the next
@@ -109,11 +109,11 @@ class QuotasAreNotExceeded:
 
 
 class QuotaUsageExisted:
-    """The controller writes the limits of the spec to the status, and a usage that existed.
+    """Invariant: the controller writes the limits of the spec to the status, and a usage that existed.
 
-    A count is based on a version of the quota, which the write then replaces, and on tables that contain all objects
-    that were charged to this version. So the count of each resource must be its usage at some moment between that
-    version and the write. The usage of a terminating pod also depends on the clock of the process.
+    A count is based on a version of the quota, which the write then replaces, and on informer caches that contain all
+    objects that were charged to this version. So the count of each resource must be its usage at some moment between
+    that version and the write. The usage of a terminating pod also depends on the clock of the process.
     """
 
     name = "counted usage of a quota existed"

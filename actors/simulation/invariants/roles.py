@@ -37,7 +37,7 @@ def aggregated(role: Mapping[str, Any], roles: Mapping[str, Mapping[str, Any]]) 
 
 
 class OnlyAggregatedRulesAreWritten:
-    """The controller creates and deletes no ClusterRoles, and changes only the rules of aggregated roles.
+    """Invariant: the controller creates and deletes no ClusterRoles, and changes only the rules of aggregated roles.
 
     The replaced version must still have an aggregationRule. Otherwise the write would overwrite rules that a user has
     just set.

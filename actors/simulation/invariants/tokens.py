@@ -67,7 +67,7 @@ def _decoded(part: str) -> bytes:
 
 
 class OnlySignaturesChange:
-    """The signer changes only signatures. A new signature is valid for the content and a present or former token."""
+    """Invariant: the signer changes only signatures, which are valid for the content and a present or former token."""
 
     name = "only valid signatures are written"
     observes = (Handled, Committed)

@@ -20,7 +20,7 @@ OF_CLAIMS, OF_VOLUMES = "pvc-protection-controller", "pv-protection-controller"
 
 
 class BoundOnce:
-    """A volume is never bound to two claims, nor a claim to two volumes, and both stay bound.
+    """Invariant: a volume is never bound to two claims, nor a claim to two volumes, and both stay bound.
 
     A claim is not Lost while its volume exists, and a volume is not Released while its claim exists. Neither the binder
     nor the provisioner deletes a bound volume; users may do so.
@@ -97,7 +97,7 @@ def _uid(volume: Object) -> str:
 
 
 class ProtectedWhileUsed:
-    """The protection finalizer of a claim or volume is removed only if no pod uses the claim, or the volume is unbound.
+    """Invariant: the protection finalizer is removed only from a claim that no pod uses, or from an unbound volume.
 
     A pod that was bound to its node after the deletion of the claim does not count: the controller may have listed the
     pods before.

@@ -169,7 +169,7 @@ class Scenario:
 
 
 def forms_of(base: str) -> list[str]:
-    """Return all names that Scenario.names may draw for a base name."""
+    """Return the variants of a base name that Scenario.names may draw: alone, with a number, and padded with x."""
     return [base, f"{base}-1", f"{base}-10", f"{base}0", base.ljust(LONGEST_NAME, "x")]
 
 

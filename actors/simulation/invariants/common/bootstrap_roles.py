@@ -94,7 +94,7 @@ def may(rights: frozenset[Right], wanted: Right) -> bool:
 
 
 class WithinItsRole:
-    """The bootstrap role of a client permits each of its requests; clients without a role are not checked."""
+    """Invariant: the bootstrap role of a client permits each of its requests. Clients without a role are exempt."""
 
     name = "requests are within bootstrap roles"
     observes = (Sent,)

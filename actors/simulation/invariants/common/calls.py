@@ -3,7 +3,7 @@
 They apply to controllers that own objects (ownership.py):
 
 - NoUnchangedWrites: a write changes the object.
-- LiveReadsHaveACause: a read from the server, instead of a table, has a cause.
+- LiveReadsHaveACause: a read from the server, instead of an informer cache, has a cause.
 - CallsInProportion: the number of writes is limited.
 """
 
@@ -45,7 +45,7 @@ from kcm.runtime.tables.table import OWNER, owner_value
 
 
 class NoUnchangedWrites:
-    """No manager writes an object without changing it.
+    """Invariant: no manager writes an object without changing it.
 
     This has no exceptions: a PUT that is based on an older version than the server's is rejected.
     """
@@ -72,13 +72,13 @@ def _without_version(raw: bytes) -> Object:
 
 
 class LiveReadsHaveACause:
-    """A controller reads an object from the server, instead of its table, only for one of these causes:
+    """Invariant: a controller reads an object from the server, instead of its cache, only for one of these causes:
 
     - an earlier command of the incarnation failed;
-    - the table contains objects without an owner that the owner may adopt;
-    - the table contains dependents whose owner it does not contain;
-    - the controller's declaration has `read_once`, and the incarnation reads the object for the first time;
-    - its declaration has `read_each_version`, and the server has another version than the table or the previous read.
+    - the cache contains objects without an owner that the owner may adopt;
+    - the cache contains dependents whose owner it does not contain;
+    - Owns.read_once is set for the controller, and the incarnation reads the object for the first time;
+    - Owns.read_each_version is set for it, and the server has another version than the cache or the previous read.
     """
 
     name = "a live read has a cause"
@@ -148,7 +148,7 @@ class LiveReadsHaveACause:
         return any(system.tables[resource.id].indexed(OWNER, orphans) for resource in dependents)
 
     def _finds_unknown_owner(self, system: ControllerSystem, command: Get | List) -> bool:
-        """Report whether an owner is read whose dependents refer to another uid than the table shows for its name."""
+        """Report whether an owner is read whose dependents refer to another uid than the cache shows for its name."""
         owns = self._ownership.read_once.get(command.resource)
         if owns is None or not isinstance(command, Get):
             return False
@@ -161,7 +161,7 @@ class LiveReadsHaveACause:
         return bool(named - {"" if shown is None else shown.uid})
 
     def _is_first_read(self, process: str, sender: str, command: Get | List) -> bool:
-        """Report whether `read_once` permits the read: an incarnation's first read of an owner or of its dependents."""
+        """Report whether this is the incarnation's first read of an owner or its dependents (Owns.read_once)."""
         owned = self._ownership.controllers[sender].owns
         declared = [owns for owns in owned if owns.read_once]
         resources = {owns.owner.id if isinstance(command, Get) else owns.dependents.id for owns in declared}
@@ -174,9 +174,9 @@ class LiveReadsHaveACause:
         return is_first
 
     def _reads_another_version(self, process: str, system: ControllerSystem, sender: str, command: Get | List) -> bool:
-        """Report whether `read_each_version` permits the read.
+        """Report whether Owns.read_each_version permits a read.
 
-        It does if the server has another version than the table, or than the previous read.
+        It does if the server has another version of the object than the informer cache, or than the previous read.
         """
         declared = [owns for owns in self._ownership.controllers[sender].owns if owns.read_each_version]
         resources = {each for owns in declared for each in owns.resources}
@@ -193,20 +193,20 @@ class LiveReadsHaveACause:
 
 
 class CallsInProportion:
-    """The number of writes by controllers is at most what the observed changes justify.
+    """Invariant: the number of writes by controllers is at most what the observed changes justify.
 
     Only writes that changed an object count. Each of these events justifies writes of workloads and their statuses:
 
     - A pod is created or deleted, or becomes ready or unready: a status of its owner, and a status of the Deployment
       that owns this owner.
-    - The spec of an owner of pods changes: SET statuses, at the beginning and at the end of the change.
-    - The spec of a Deployment changes: DEPLOYMENT writes of its ReplicaSets, its revision and its status, and STEP
-      writes (a size and two statuses) for each pod that changes.
+    - The spec of an owner of pods changes: SET (2) statuses, at the beginning and at the end of the change.
+    - The spec of a Deployment changes: DEPLOYMENT (7) writes of its ReplicaSets, its revision and its status, and
+      STEP (3) writes for each pod that changes: a size and two statuses.
     - A Deployment gets a new ReplicaSet: the deletion of an old one.
     - A controller gets a new incarnation: one write of each workload.
     - Another process wrote the workload before: one write, because while a lease is stolen two leaders may see
       different states.
-    - A clock jumps: JUMP writes for each pod of a workload with minReadySeconds, which may become unavailable and
+    - A clock jumps: JUMP (8) writes for each pod of a workload with minReadySeconds, which may become unavailable and
       available again, when the jump begins and when it ends.
 
     A changed spec justifies the writes of the pods that it may create or delete. A pod that others create or delete

@@ -1,7 +1,7 @@
 """Invariant of pod counts: a controller creates no more pods than its owner requests, and deletes no pod below that.
 
-Each decision is checked against what the deciding process has observed: its tables, and the outcomes of its commands.
-The invariant applies to every controller whose owners request a number of pods (ownership.py).
+Each decision is checked against what the deciding process has observed: its informer caches, and the outcomes of its
+commands. The invariant applies to every controller whose owners request a number of pods (ownership.py).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class _Pod:
     """Pod that a process has created, adopted or fetched.
 
     version: resourceVersion in the outcome, or that the server has committed if there is no outcome; 0 before that.
-    epoch: epoch of the table at that time; versions of different epochs cannot be compared.
+    epoch: epoch of the informer cache at that time; versions of different epochs cannot be compared.
     creator: sender of a creation that has no outcome yet; "" once the pod is known to exist.
     maybe_created: whether an earlier attempt of the creation had an unknown outcome.
     ended: whether the pod is terminal or being deleted, so that it does not count.
@@ -76,7 +76,7 @@ class _Allowance:
 
 
 class _ProcessState:
-    """Pods that follow from the commands of one process, in addition to the pods in its tables.
+    """Pods that follow from the commands of one process, in addition to the pods in its informer caches.
 
     pods: pods that it has created, adopted or read, by key.
     deleted: uids of pods that it has deleted or released.
@@ -93,14 +93,14 @@ class _ProcessState:
         return self.system.tables[PODS.id]
 
     def owner_of(self, key: Key) -> OwnerRef | None:
-        """Return the owner of a pod in the commands or tables of the process; None for an unknown pod or no owner."""
+        """Return the owner of a pod in the commands or caches of the process; None for an unknown pod or no owner."""
         own, entry = self.pods.get(key), self.table.get(key)
         if own is not None:
             return own.owner
         return entry.controller if entry is not None else None
 
     def pods_of(self, owner: str, *, surely: bool = False) -> set[Key]:
-        """Return the keys of an owner's active pods, by the tables and the commands of the process.
+        """Return the keys of an owner's active pods, by the informer caches and the commands of the process.
 
         owner: uid.
         surely: exclude pods whose creation has no outcome yet, as they may not exist.
@@ -135,7 +135,7 @@ class _ProcessState:
     def record_version(self, key: Key, version: int) -> None:
         """Record the version at which the server committed a creation that has no outcome yet.
 
-        A table that has reached this version contains the pod, unless it was deleted.
+        An informer cache that has reached this version contains the pod, unless it was deleted.
         """
         pod = self.pods.get(key)
         if pod is not None and pod.version == 0:
@@ -155,7 +155,7 @@ class _ProcessState:
 
 
 class NoPodTooMany:
-    """A controller creates a pod only if its owner has too few pods, and deletes one only if it has too many.
+    """Invariant: a controller creates a pod only if its owner has too few, and deletes one only if it has too many.
 
     Only pods that the deciding process has observed are counted (see the module's docstring).
     """
@@ -258,7 +258,7 @@ class NoPodTooMany:
 def _owner(own: _ProcessState, command: Command) -> tuple[str, OwnerRef] | None:
     """Return (namespace, owner) for a command on a pod or on an owner; None for other commands.
 
-    The pod may be one that is not in the table yet. For an adoption this is the new owner.
+    The pod may be one that is not in the informer cache yet. For an adoption this is the new owner.
     """
     by_adoption = adopter(command)
     if by_adoption is not None:

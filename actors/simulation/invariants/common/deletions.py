@@ -11,10 +11,10 @@ from kcm.protocols.resources import resource_path
 
 
 class DeletesTheObservedObject:
-    """A deletion deletes the object that the controller observed, and not a later object of the same name.
+    """Invariant: a deletion deletes the object that the controller observed, and not a later object of the same name.
 
     The uid of the deleted object is compared with the uid precondition of the request, or else with the uid in the
-    controller's table at the time of the decision.
+    controller's informer cache at the time of the decision.
     """
 
     name = "a deletion deletes the observed object"
@@ -55,10 +55,10 @@ def _uid_of_response(body: bytes) -> str:
 
 
 class OnlyOwnDependents:
-    """A controller creates and deletes dependents only of owners of its own kinds.
+    """Invariant: a controller creates and deletes dependents only of owners of its own kinds.
 
     It may also delete objects of the resources that its trial declares in `deletes`. A deletion is not checked if the
-    process's table does not show the object's owner.
+    process's informer cache does not show the object's owner.
     """
 
     name = "controllers create and delete only their own objects"

@@ -47,7 +47,7 @@ class _Repeated:
 
 
 class NoEventStorm:
-    """No incarnation of an actor records the same event about an object repeatedly without a cause.
+    """Invariant: no incarnation of an actor records the same event about an object repeatedly without a cause.
 
     Equal events have the same source, object, type, reason and message. Equal events of one sync count once. A
     repetition is justified by a change of another object in the namespace, or of the object's own spec, because

@@ -13,7 +13,7 @@ from kcm.runtime.client.api import Request
 
 
 class SingleOwner:
-    """An object has at most one controller owner, which releases the object before another controller owner adopts it.
+    """Invariant: an object has at most one controller owner, which releases it before another one adopts it.
 
     Exception: the controller of a StatefulSet's claim may change between the set and its pod, by the retention policy.
     """
@@ -47,7 +47,7 @@ def _are_of_one_set(owner_ref: OwnerRef, other: OwnerRef) -> bool:
 
 
 class ObservedGenerationIncreases:
-    """The observedGeneration of a status never decreases, and never exceeds metadata.generation."""
+    """Invariant: the observedGeneration of a status never decreases, and never exceeds metadata.generation."""
 
     name = "observedGeneration increases and is not ahead"
     observes = (Committed,)
@@ -69,7 +69,7 @@ def _observed(obj: Object) -> int:
 
 
 class OnlyEmptyReplicaSetsAreDeleted:
-    """Controllers except for the garbage collector delete a ReplicaSet only if it has no pods."""
+    """Invariant: controllers except for the garbage collector delete a ReplicaSet only if it has no pods."""
 
     name = "only empty ReplicaSets are deleted"
     observes = (Submitted,)

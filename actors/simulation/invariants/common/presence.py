@@ -1,9 +1,9 @@
 """Invariant of existing pods: no owner has more active pods than its replicas, except because of stale reads.
 
 When the server has created a pod, the pods that its creator must have known are counted: those that existed at the
-version that the creator's table had reached, even if the table does not contain them, and those that the creator
-itself had created. Their number must not exceed the highest number of replicas that the creator may have known: from
-the version that the table of owners had reached to the newest version in a response.
+version that the creator's informer cache had reached, even if the cache does not contain them, and those that the
+creator itself had created. Their number must not exceed the highest number of replicas that the creator may have known:
+from the version that the cache of owners had reached to the newest version in a response.
 
 The invariant applies to the same controllers as counts.py. A creation that reaches the server after its sender has
 received an outcome for every attempt is not checked.
@@ -40,7 +40,7 @@ from kcm.runtime.tables.table import Table
 
 
 class _Creator(NamedTuple):
-    """Incarnation of an actor that creates pods, within one epoch of its table of pods.
+    """Incarnation of an actor that creates pods, within one epoch of its informer cache of pods.
 
     start: number of starts of the process, including the present one.
     """
@@ -53,7 +53,7 @@ class _Creator(NamedTuple):
 
 
 class _Begun(NamedTuple):
-    """Versions that the tables of pods and of owners had reached when a sync began."""
+    """Versions that the informer caches of pods and of owners had reached when a sync began."""
 
     pods: int
     owners: int
@@ -62,7 +62,7 @@ class _Begun(NamedTuple):
 class _Decision(NamedTuple):
     """Decision to create a pod.
 
-    begun: versions of the tables at the beginning of the sync.
+    begun: versions of the informer caches at the beginning of the sync.
     newest: newest version of the owner that the process may have known.
     """
 
@@ -84,7 +84,7 @@ class _Active(NamedTuple):
 
 
 class NeverMorePodsThanWanted:
-    """After the creation of a pod, its owner has no more active pods than it requests (see the module's docstring)."""
+    """Invariant: after the creation of a pod, its owner has no more active pods than it requests."""
 
     name = "never more pods than requested"
     observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Handled, Committed)

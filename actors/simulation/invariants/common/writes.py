@@ -39,7 +39,7 @@ STOLEN = 15.0  # seconds until a leader detects that another identity has taken 
 
 
 class NoWriteByFencedActors:
-    """A fenced actor sends no request, and the dispatcher sends none for an incarnation with an admitted successor."""
+    """Invariant: a fenced actor sends no request, and the dispatcher sends none for replaced incarnations."""
 
     name = "no write by a fenced incarnation"
     observes = (ProcessStarted, Submitted, Admitted, Sent)
@@ -70,7 +70,7 @@ class NoWriteByFencedActors:
 
 
 class NoWriteWithoutLease:
-    """A manager starts no write and no external call after its lease has expired, or while another identity holds it.
+    """Invariant: a manager starts no write or external call once its lease has expired or was taken over.
 
     A request that started in time may reach the server later; a client cannot prevent this.
     """
@@ -126,7 +126,7 @@ class NoWriteWithoutLease:
 
 
 class NoHotLoop:
-    """No client sends more than MOST_CALLS requests about one object, or external calls, within WINDOW seconds.
+    """Invariant: no client sends more than MOST_CALLS equal requests or external calls within WINDOW seconds.
 
     Requests for the status of an object have an additional allowance: one for each change of a pod that the status may
     count. These are the owned pods, or for a PodDisruptionBudget all pods in its namespace. A pod that is recreated
@@ -208,7 +208,7 @@ _UNCOUNTED = ("/events", "/leases", "accessreviews")
 
 
 class Quiet:
-    """Managers write nothing once the system has settled, which is checked while `on` is set.
+    """Invariant: managers write nothing once the system has settled, which is checked while `on` is set.
 
     Leases, events and access reviews are not counted. As upstream, a StatefulSet may retry the creation of a pod with
     backoff while a pod of another owner with the same name is terminating on a silent node.

@@ -1,7 +1,7 @@
 """Invariants of evictions: nodes are tainted within the rate of their zone, and pods are evicted only for taints.
 
-A decision is checked when it is made, against the nodes that the deciding process has observed: in its table, in live
-reads, and in the outcomes of its own commands (node_views.py).
+A decision is checked when it is made, against the nodes that the deciding process has observed: in its informer cache,
+in live reads, and in the outcomes of its own commands (node_views.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ROUNDING = 0.01  # seconds
 
 
 class TaintsWithinTheRate:
-    """The node lifecycle controller taints nodes NoExecute no faster than their zone's rate, and none at rate 0.
+    """Invariant: nodes are tainted NoExecute no faster than the eviction rate of their zone, and not at all at rate 0.
 
     The rate limiter is a token bucket of size one. A token may be used late, so that the next one follows soon: in any
     period, at most one more node is tainted than a full bucket permits. As upstream, a process that resumes after a
@@ -101,7 +101,7 @@ class TaintsWithinTheRate:
 
 
 class EvictionsHaveACause:
-    """Taint eviction deletes a pod only from a node with a NoExecute taint, and only after its toleration has ended."""
+    """Invariant: taint eviction deletes a pod only if its node has a NoExecute taint and its toleration has ended."""
 
     name = "evictions have a cause"
 

@@ -1,6 +1,6 @@
-"""Nodes as each manager process has observed them: the content of its table over time, and responses of the server.
+"""Nodes as each manager process has observed them: the content of its cache over time, and responses of the server.
 
-The table of a process is sampled whenever a node changes on the server, and once a second. A change of the table occurs
+The cache of a process is sampled whenever a node changes on the server, and once a second. A change of the cache occurs
 at an unknown time between two samples; it is dated to the earlier sample.
 """
 
@@ -31,7 +31,7 @@ Taint = tuple[str, str, str]  # key, value, effect
 
 
 class TaintedNode:
-    """Node that has NoExecute taints in a process's table.
+    """Node that has NoExecute taints in a process's informer cache.
 
     since: virtual time of the last sample at which it had none.
     seen: all combinations of NoExecute taints that it has had since then.
@@ -48,7 +48,7 @@ class _Returned(NamedTuple):
     """Node in a response to one sender.
 
     version: resourceVersion.
-    epoch: epoch of the table of nodes at that time; versions of different epochs cannot be compared.
+    epoch: epoch of the informer cache of nodes at that time; versions of different epochs cannot be compared.
     """
 
     node: Object
@@ -124,9 +124,9 @@ class ObservedNodes:
             self._unclear[name] = self._signs(name)
 
     def node(self, sender: str, name: str) -> Object | None:
-        """Return the newest version of a node that the sender has observed, in its table or in a response.
+        """Return the newest version of a node that the sender has observed, in its informer cache or in a response.
 
-        None if the table does not contain the node.
+        None if the cache does not contain the node.
         """
         entry = self.system.tables[NODES.id].get(name)
         if entry is None:
@@ -135,7 +135,7 @@ class ObservedNodes:
         return decode_object(entry.raw) if newer is None else newer.node
 
     def _newer(self, sender: str, entry: Entry) -> _Returned | None:
-        """Return the node from a response to the sender, if its version is newer than the table's entry."""
+        """Return the node from a response to the sender, if its version is newer than the informer cache's entry."""
         found = self._returned.get((sender, entry.key))
         if found is None or found.epoch != self.system.tables[NODES.id].epoch:
             return None
@@ -147,7 +147,7 @@ class ObservedNodes:
         return facts
 
     def _signs(self, name: str) -> tuple[int, int]:
-        """Return (version of a node, version of its Lease) in the tables; 0 if the table does not contain it."""
+        """Return (version of a node, version of its Lease) in the caches; 0 if the cache does not contain it."""
         node = self.system.tables[NODES.id].get(name)
         lease = self.system.tables[LEASES.id].get(make_key(LEASE_NAMESPACE, name))
         return (0 if node is None else node.resource_version), (0 if lease is None else lease.resource_version)

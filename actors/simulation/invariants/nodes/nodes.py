@@ -36,7 +36,7 @@ def pod_cidrs(node: Object) -> tuple[str, ...]:
 
 
 class PodCIDRsAreUnique:
-    """The pod CIDRs of two nodes never overlap, and the pod CIDRs of a node never change."""
+    """Invariant: the pod CIDRs of two nodes never overlap, and the pod CIDRs of a node never change."""
 
     name = "pod CIDRs of nodes do not overlap"
     observes = (Committed,)
@@ -67,7 +67,7 @@ class PodCIDRsAreUnique:
 
 
 class NodesWithMachinesAreKept:
-    """A manager deletes a node only if the cloud has no machine for it, and if the node is not ready in its table."""
+    """Invariant: a manager deletes a node only if the cloud has no machine for it and it is not ready in the cache."""
 
     name = "no node with a machine is deleted"
     observes = (Submitted,)
@@ -120,7 +120,7 @@ class ServerNodes:
 
 
 class RoutesOfNodesAreKept:
-    """A route is deleted only if its node does not exist, or does not have the route's destination as a pod CIDR.
+    """Invariant: a route is deleted only if its destination is no longer a pod CIDR of its node.
 
     A CIDR that the node has just received does not count.
     """
@@ -152,7 +152,7 @@ class RoutesOfNodesAreKept:
 
 
 class OnlyGarbageIsRemoved:
-    """Pod garbage collection deletes only these pods:
+    """Invariant: pod garbage collection deletes only these pods:
 
     - terminated pods, if there are more than its threshold;
     - pods on a node that has been missing for the quarantine period;
@@ -181,8 +181,8 @@ class OnlyGarbageIsRemoved:
     def _count_terminated(self, table: Table) -> int:
         """Return the highest number of terminated pods that the controller may have observed.
 
-        It includes pods that are not terminated in its table: before the controller deletes a pod, it sets the pod to
-        Failed, and it sees its own writes before the table contains them.
+        It includes pods that are not terminated in its informer cache: before the controller deletes a pod, it sets the
+        pod to Failed, and it sees its own writes before the cache contains them.
         """
         return sum(1 for pod in table.entries() if pod.facts.phase in TERMINATED or pod.uid in self._terminated)
 

@@ -56,7 +56,7 @@ class _Known:
 
 
 class ScalesWithinBounds:
-    """Autoscalers scale within their bounds and their policies.
+    """Invariant: autoscalers scale within their bounds and their policies.
 
     Each update of a scale is checked against the spec of the autoscaler and the replicas that the same sync has read:
 

@@ -26,7 +26,7 @@ from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
 
 class NeverFewerThanAllowed:
-    """A rollout that scales down a ReplicaSet keeps the Deployment's minimum of available pods.
+    """Invariant: a rollout that scales down a ReplicaSet keeps the Deployment's minimum of available pods.
 
     A ReplicaSet that is scaled down is assumed to delete its unavailable pods first. The available pods that then
     remain are counted in two ways, and a violation is reported only if both numbers are too low:
@@ -34,7 +34,7 @@ class NeverFewerThanAllowed:
     - the pods that exist on the server;
     - the pods that the deciding process has observed in the statuses of the ReplicaSets. For the ReplicaSet that is
       scaled down this is the status that the write replaces; for the others it is the status with the most available
-      pods that the tables may have contained.
+      pods that the informer caches may have contained.
 
     Not detected: pods that are counted in a status but are no longer available (upstream decides by these statuses
     too); pods that are ready but not available yet (minReadySeconds); a change of the Deployment's size, which keeps

@@ -35,7 +35,7 @@ class _Origin:
     """Process that decided to create a pod, and the state that it had observed.
 
     start: number of starts of the process, including the present one.
-    seen: version that its table of pods had reached when the sync began. A sync reads the pods only once.
+    seen: version that its informer cache of pods had reached when the sync began. A sync reads the pods only once.
     """
 
     process: str
@@ -61,13 +61,14 @@ class _Pod:
 
 
 class OneDaemonPodPerNode:
-    """A pod of a DaemonSet is created on a node only if the node has no other active pod of this DaemonSet.
+    """Invariant: a pod of a DaemonSet is created on a node only if the node has no other active pod of this DaemonSet.
 
     With maxSurge, the other pod may have another template. This applies to DaemonSets that have ever set maxSurge,
     because the controller may not have observed its removal yet. Pods that users created count once they are adopted.
 
-    A pod that another process created does not count if it was not in the table of the process that creates the new
-    pod: a request may be in flight when its process ends, and the next process may list from a server that is behind.
+    A pod that another process created does not count if it was not in the informer cache of the process that creates
+    the new pod. The reason is that a request may be in flight when its process ends, and that the next process may list
+    from a server that is behind.
     """
 
     name = "a DaemonSet has one pod per node"

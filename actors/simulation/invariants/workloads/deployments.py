@@ -4,9 +4,9 @@ A Deployment limits the sizes of its ReplicaSets, not the existing pods: as upst
 may still have its surplus pods while another ReplicaSet is scaled up. NeverMorePodsThanWanted checks the number of pods
 of each ReplicaSet.
 
-Each write of a ReplicaSet is checked twice: SizesWithinBounds uses the state that the writing process has observed,
-in its tables and in the outcomes of its commands. NeverLargerThanAllowed uses the state on the server at the versions
-that these tables had reached.
+Each write of a ReplicaSet is checked twice: SizesWithinBounds uses the state that the writing process has observed, in
+its informer caches and in the outcomes of its commands. NeverLargerThanAllowed uses the state on the server at the
+versions that these caches had reached.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SENDER = controller_name("deployment-controller")
 
 
 class _Own:
-    """Deployments and ReplicaSets that one process has observed, in its tables and in the outcomes of its commands.
+    """Deployments and ReplicaSets that one process has observed, in its caches and in the outcomes of its commands.
 
     bounds: (version, bounds) of Deployments in outcomes, by uid.
     written: (version, uid of the Deployment, size) of ReplicaSets in outcomes, by uid.
@@ -73,7 +73,7 @@ class _Own:
 
 
 class SizesWithinBounds:
-    """New sizes of ReplicaSets are within the limits of their Deployment, by the state that the writer has observed.
+    """Invariant: new sizes of ReplicaSets are within the limits of their Deployment that the writer has observed.
 
     A ReplicaSet that is scaled up keeps the total within the maximum. One that is scaled down keeps the minimum of
     available pods.
@@ -145,7 +145,7 @@ class SizesWithinBounds:
 
 
 class Begun(NamedTuple):
-    """Versions that the tables had reached when a sync began."""
+    """Versions that the informer caches had reached when a sync began."""
 
     deployments: int
     replica_sets: int
@@ -154,7 +154,7 @@ class Begun(NamedTuple):
 class ReplicaSetWrite(NamedTuple):
     """Decision to write a ReplicaSet.
 
-    begun: versions of the tables when the sync began.
+    begun: versions of the informer caches when the sync began.
     newest: newest version of the Deployment that the process may have known.
     """
 
@@ -211,9 +211,9 @@ class Decisions:
 
 
 class NeverLargerThanAllowed:
-    """Scaling up a ReplicaSet keeps the total size of its Deployment's ReplicaSets within the limit.
+    """Invariant: scaling up a ReplicaSet keeps the total size of its Deployment's ReplicaSets within the limit.
 
-    Because tables may be behind, several versions may have been known to the deciding process. For each other
+    Because informer caches may be behind, several versions may have been known to the deciding process. For each other
     ReplicaSet its smallest size in these versions counts; for the Deployment, its highest limit.
     """
 

@@ -32,11 +32,11 @@ EVICTION_TIMEOUT = 100.0
 
 
 class CountsNoEvictedPod:
-    """The status of a PodDisruptionBudget counts no more healthy pods than the controller may have known.
+    """Invariant: the status of a PodDisruptionBudget counts no more healthy pods than the controller may have known.
 
-    A pod may count if it was ready and not terminating at some version from that of the controller's table to the
-    latest version. An evicted pod must not count if the status is based on a version of the budget that contains the
-    eviction: the API server records an eviction in the budget in the same commit. Evictions from before the creation of
+    A pod may count if it was ready and not terminating at some version from that of the controller's informer cache to
+    the latest version. An evicted pod must not count if the status is based on a version of the budget that contains
+    the eviction, which the API server records there in the same commit. Evictions from before the creation of
     the budget are not recorded there.
 
     Also, disruptionsAllowed is at most currentHealthy minus desiredHealthy.
@@ -88,7 +88,7 @@ class CountsNoEvictedPod:
             self._evicted[uid] = (change.revision, self._cluster.clock.monotonic())
 
     def _check(self, begun: int, command: Update, fail: Fail) -> None:
-        """Check the status in an update. begun: version that the table of pods had reached when the sync began."""
+        """Check the status in an update. begun: version that the cache of pods had reached when the sync began."""
         budget = decode_object(command.body)
         status, version = budget["status"], int(resource_version_of(budget))
         condition = find_condition(status.get("conditions"), "DisruptionAllowed") or {}

@@ -1,7 +1,7 @@
 """Invariants of StatefulSets: each identity exists once, and pods are created and deleted in order.
 
 The order is checked against what the controller may have known: all versions of pods and StatefulSets from those that
-its tables had reached when its sync began to the latest.
+its informer caches had reached when its sync began to the latest.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kcm.runtime.faults.vocabulary import FaultKind
 
 
 class EachIdentityOnce:
-    """No two existing pods have the same ordinal in a StatefulSet, or use the same claim."""
+    """Invariant: no two existing pods have the same ordinal in a StatefulSet, or use the same claim."""
 
     name = "no two pods have the same identity"
     observes = (Committed,)
@@ -83,14 +83,14 @@ class _Sized(NamedTuple):
 
 
 class _Begun(NamedTuple):
-    """Versions that the tables of pods and of StatefulSets had reached when a sync began."""
+    """Versions that the informer caches of pods and of StatefulSets had reached when a sync began."""
 
     pods: int
     sets: int
 
 
 class OrderIsKept:
-    """The pods of a StatefulSet are created and deleted in order.
+    """Invariant: the pods of a StatefulSet are created and deleted in order.
 
     With the policy OrderedReady, a pod is created only after all pods with lower ordinals are available, and deleted by
     a scale-down only after all pods with higher ordinals are deleted. With any policy, a rolling update deletes a pod

@@ -49,7 +49,7 @@ LISTS = (("succeeded", "succeeded"), ("failed", "failed"))
 
 
 class EachPodCountsOnce:
-    """The status of a Job counts each finished pod exactly once.
+    """Invariant: the status of a Job counts each finished pod exactly once.
 
     The uid of a finished pod is first in status.uncountedTerminatedPods. Each counter must increase by the number of
     uids that leave its list, and a uid that has left a list must not be added again.
@@ -97,7 +97,7 @@ class EachPodCountsOnce:
 
 
 class FinishedPodsAreCounted:
-    """A finished pod keeps its finalizer until the status of its Job counts the pod, or until the Job has finished."""
+    """Invariant: a finished pod keeps its finalizer until the status of its Job counts it, or the Job has finished."""
 
     name = "finished pods of a Job are counted"
     observes = (Handled,)
@@ -127,8 +127,8 @@ class _Decision(NamedTuple):
     """Decision to create a pod, and the state that the process had observed at the beginning of its sync.
 
     start: number of starts of the process, including the present one.
-    version: version that its table of Jobs had reached.
-    created: number of pods that existed or had existed on the server.
+    version: version that its informer cache of Jobs had reached.
+    created: number of pods created on the server so far.
     """
 
     process: str
@@ -150,10 +150,11 @@ class _Pod(NamedTuple):
 
 
 class ParallelismIsNotExceeded:
-    """The controller creates no more active pods of a Job than its parallelism permits.
+    """Invariant: the controller creates no more active pods of a Job than its parallelism permits.
 
-    The limit is the highest parallelism since the version that the controller's table had reached when its sync began.
-    Pods that another process has created since then do not count, because the controller could not observe them.
+    The limit is the highest parallelism since the version that the controller's informer cache had reached when its
+    sync began. Pods that another process has created since then do not count, because the controller could not observe
+    them.
     """
 
     name = "the parallelism of a Job is not exceeded"

@@ -12,7 +12,7 @@ from kcm.runtime.faults.vocabulary import FaultKind
 
 
 class NotDeletedBeforeExpiry:
-    """A client deletes objects of one resource only after their expiry.
+    """Invariant: a client deletes objects of one resource only after their expiry.
 
     The expiry is computed from the version that is deleted, even if the controller has observed only an older version.
     As upstream, a manager whose clock is ahead deletes earlier.

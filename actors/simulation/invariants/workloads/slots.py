@@ -34,7 +34,7 @@ class _Wanted(NamedTuple):
 
 
 class StartedOnce:
-    """A client creates at most one Job for each scheduled time of a CronJob, and not before that time."""
+    """Invariant: a client creates at most one Job for each scheduled time of a CronJob, and not before that time."""
 
     name = "each scheduled time has at most one Job"
     observes = (Committed, Handled)

@@ -1,4 +1,4 @@
-"""Trial of the garbage collector: users create ConfigMaps that own each other, and delete owners.
+"""Simulation trial of the garbage collector: users create ConfigMaps that own each other, and delete owners.
 
 The dependents of workloads in the same run are collected too.
 """

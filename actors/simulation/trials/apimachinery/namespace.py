@@ -1,4 +1,4 @@
-"""Trial of the namespace controller: users create, fill, delete and sometimes recreate namespaces."""
+"""Simulation trial of the namespace controller: users create, fill, delete and sometimes recreate namespaces."""
 
 from __future__ import annotations
 

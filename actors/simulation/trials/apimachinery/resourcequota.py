@@ -1,4 +1,4 @@
-"""Trial of the resource quota controller: quotas of a namespace change, and users try to exceed them."""
+"""Simulation trial of the resource quota controller: quotas of a namespace change, and users try to exceed them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the cluster-info signer: users change the signed data, change tokens, and falsify signatures."""
+"""Simulation trial of the cluster-info signer: users change the signed data, change tokens, and falsify signatures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the bootstrap token cleaner: users create tokens with and without expiry, and change their expiry."""
+"""Simulation trial of the bootstrap token cleaner: users create tokens, and change their expiry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the controller that approves CertificateSigningRequests of kubelets."""
+"""Simulation trial of the controller that approves CertificateSigningRequests of kubelets."""
 
 from __future__ import annotations
 

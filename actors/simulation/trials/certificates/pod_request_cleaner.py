@@ -1,4 +1,4 @@
-"""Trial of the PodCertificateRequest cleaner, which deletes every request some time after its creation."""
+"""Simulation trial of the PodCertificateRequest cleaner, which deletes every request some time after its creation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the CertificateSigningRequest cleaner.
+"""Simulation trial of the CertificateSigningRequest cleaner.
 
 The cleaner runs once an hour. So the trial creates all requests that it must delete before the first of these passes.
 """

@@ -1,4 +1,4 @@
-"""Trial of the controller that signs CertificateSigningRequests."""
+"""Simulation trial of the controller that signs CertificateSigningRequests: the authority is replaced meanwhile."""
 
 from __future__ import annotations
 

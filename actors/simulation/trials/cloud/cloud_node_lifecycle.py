@@ -1,4 +1,4 @@
-"""Trial of the controller that deletes nodes whose machines do not exist, and taints nodes that are shut down."""
+"""Simulation trial of the cloud node lifecycle controller: users shut down and terminate machines of nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the route controller: nodes are deleted, so that their routes must be deleted."""
+"""Simulation trial of the route controller: nodes are deleted, so that their routes must be deleted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the controller that creates cloud load balancers for Services."""
+"""Simulation trial of the controller that creates cloud load balancers for Services."""
 
 from __future__ import annotations
 

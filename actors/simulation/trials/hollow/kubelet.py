@@ -1,4 +1,4 @@
-"""Trial of the hollow kubelets: pods on nodes that are not silent become ready, and terminating pods disappear."""
+"""Simulation trial of the hollow kubelets: their pods become ready, and terminating pods disappear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the hollow nodes: all nodes that are not silent renew their Leases."""
+"""Simulation trial of the hollow nodes: all nodes that are not silent renew their Leases."""
 
 from __future__ import annotations
 

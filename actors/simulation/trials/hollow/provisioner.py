@@ -1,4 +1,4 @@
-"""Trial of the hollow provisioner: it creates its StorageClasses."""
+"""Simulation trial of the hollow provisioner: it creates its StorageClasses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the hollow scheduler: it binds all pods that can be bound to a node."""
+"""Simulation trial of the hollow scheduler: it binds all pods that can be bound to a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of aggregated ClusterRoles: users create, change and delete ClusterRoles, and others that aggregate them."""
+"""Simulation trial of aggregated ClusterRoles: users create, change and delete them and the roles that they select."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the legacy token cleaner: token Secrets in all states, and restarts of managers, which run the cleaner."""
+"""Simulation trial of the legacy token cleaner: users create tokens in all states, and restart managers."""
 
 from __future__ import annotations
 
@@ -91,9 +91,9 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 class OnlyMarkedTokensAreDeleted:
-    """The cleaner deletes only token Secrets that were marked as invalid long ago and not used since.
+    """Invariant: the cleaner deletes only token Secrets that were marked as invalid long ago and not used since.
 
-    The Secret must also be listed in its service account, and not mounted by a pod in the process's table.
+    The Secret must also be listed in its service account, and not mounted by a pod in the process's informer cache.
     """
 
     name = "only tokens marked long ago are cleaned"
@@ -125,9 +125,9 @@ class OnlyMarkedTokensAreDeleted:
 
 
 def _version_shown(system: ControllerSystem, command: Delete) -> Entry | None:
-    """Return the version of a Secret that a deletion names, from any table of Secrets in the process.
+    """Return the version of a Secret that a deletion names, from any informer cache of Secrets in the process.
 
-    None if no table contains this version.
+    None if no cache contains this version.
     """
     tables = (table for table in system.tables.values() if table.resource.id == command.resource)
     entries = (table.get(command.key) for table in tables)

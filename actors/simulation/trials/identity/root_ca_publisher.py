@@ -1,4 +1,4 @@
-"""Trial of the controller that publishes the ConfigMap kube-root-ca.crt in each namespace."""
+"""Simulation trial of the controller that publishes the ConfigMap kube-root-ca.crt in each namespace."""
 
 from __future__ import annotations
 

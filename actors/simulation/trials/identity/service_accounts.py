@@ -1,4 +1,4 @@
-"""Trial of the controller that creates the service account "default" in each namespace."""
+"""Simulation trial of the controller that creates the service account "default" in each namespace."""
 
 from __future__ import annotations
 

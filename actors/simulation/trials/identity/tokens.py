@@ -1,4 +1,4 @@
-"""Trial of the token controller: users create, change and delete service accounts and token Secrets."""
+"""Simulation trial of the token controller: users create, change and delete service accounts and token Secrets."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 class TokensOfAccountsAreKept:
-    """No token Secret is deleted while its service account exists on the server."""
+    """Invariant: no token Secret is deleted while its service account exists on the server."""
 
     name = "tokens are kept while their account exists"
     observes = (Submitted,)

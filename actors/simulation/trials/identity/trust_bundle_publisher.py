@@ -1,4 +1,4 @@
-"""Trial of the controller that publishes the API server's CA as a ClusterTrustBundle."""
+"""Simulation trial of the controller that publishes the API server's CA as a ClusterTrustBundle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the Endpoints controller: Endpoints match the pods that Services select."""
+"""Simulation trial of the Endpoints controller: Endpoints match the pods that Services select."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the EndpointSlice controller: slices match the pods that Services select."""
+"""Simulation trial of the EndpointSlice controller: slices match the pods that Services select."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
 
 
 class EndpointsAreInOneSlice:
-    """No two managed slices of a Service contain the same endpoint with the same ports."""
+    """Invariant: no two managed slices of a Service contain the same endpoint with the same ports."""
 
     name = "an endpoint is in one slice"
     observes = (Committed,)

@@ -1,4 +1,4 @@
-"""Trial of the controller that mirrors Endpoints without a selector to EndpointSlices."""
+"""Simulation trial of the controller that mirrors Endpoints without a selector to EndpointSlices."""
 
 from __future__ import annotations
 

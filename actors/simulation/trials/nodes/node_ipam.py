@@ -1,4 +1,4 @@
-"""Trial of the controller that allocates pod CIDRs to nodes."""
+"""Simulation trial of the controller that allocates pod CIDRs to nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the node lifecycle controller.
+"""Simulation trial of the node lifecycle controller.
 
 The end state does not contain NoExecute taints in zones whose eviction rate is 0: it depends on timing which nodes were
 tainted before the zone was disrupted.

@@ -1,4 +1,4 @@
-"""Trial of the pod garbage collector: pods on missing or out-of-service nodes, and terminated pods."""
+"""Simulation trial of the pod garbage collector: pods on missing or out-of-service nodes, and terminated pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the taint eviction controller.
+"""Simulation trial of the taint eviction controller.
 
 The end state does not contain pods without an owner on nodes whose taints were removed again: it depends on timing
 which of these pods were evicted.

@@ -1,4 +1,4 @@
-"""Trial of the controller that writes the TTL annotation of nodes."""
+"""Simulation trial of the controller that writes the TTL annotation of nodes."""
 
 from __future__ import annotations
 

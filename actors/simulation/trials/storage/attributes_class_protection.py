@@ -1,4 +1,4 @@
-"""Trial of VolumeAttributesClass protection: terminating classes disappear once they are unused."""
+"""Simulation trial of VolumeAttributesClass protection: terminating classes disappear once they are unused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of PersistentVolumeClaim protection: users delete claims, and the pods that use them, in random order."""
+"""Simulation trial of PersistentVolumeClaim protection: users delete claims and the pods that use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the volume binder: users create volumes and claims, use them in pods, and delete them in random order.
+"""Simulation trial of the volume binder: users create volumes, claims, and pods that use them, and delete them.
 
 There are claims of four kinds: with a class that provisions volumes immediately, with a class that provisions them for
 the first pod, with a class whose volumes users create, and with no class. Names are not reused after a deletion,

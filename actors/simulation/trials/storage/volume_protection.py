@@ -1,4 +1,4 @@
-"""Trial of PersistentVolume protection: terminating volumes disappear once they are not bound."""
+"""Simulation trial of PersistentVolume protection: terminating volumes disappear once they are not bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the CronJob controller: users create, change, suspend and delete CronJobs, whose Jobs finish."""
+"""Simulation trial of the CronJob controller: users create, change, suspend and delete CronJobs, whose Jobs finish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the DaemonSet controller.
+"""Simulation trial of the DaemonSet controller.
 
 Users create DaemonSets, change their templates and strategies, delete pods, and label and taint nodes.
 """

@@ -1,4 +1,4 @@
-"""Trial of the Deployment controller: users change, scale, pause, restart and replace Deployments."""
+"""Simulation trial of the Deployment controller: users change, scale, pause, restart and replace Deployments."""
 
 from __future__ import annotations
 

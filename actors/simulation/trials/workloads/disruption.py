@@ -1,4 +1,4 @@
-"""Trial of the disruption controller: users create and change PodDisruptionBudgets, and evict pods."""
+"""Simulation trial of the disruption controller: users create and change PodDisruptionBudgets, and evict pods."""
 
 from __future__ import annotations
 

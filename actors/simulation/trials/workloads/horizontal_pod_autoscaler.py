@@ -1,4 +1,4 @@
-"""Trial of the horizontal pod autoscaler: load varies, and users change the autoscaler and its target.
+"""Simulation trial of the horizontal pod autoscaler: load varies, and users change the autoscaler and its target.
 
 Each target has a total load, which its running pods share. An autoscaler reads the load as a metric of any type, which
 contains either the total load or the share of each running pod.

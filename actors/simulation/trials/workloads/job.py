@@ -1,4 +1,4 @@
-"""Trial of the Job controller.
+"""Simulation trial of the Job controller.
 
 Users create Jobs, change their parallelism, suspend and recreate them, and delete their pods.
 """

@@ -1,4 +1,4 @@
-"""Trial of the ReplicaSet controller."""
+"""Simulation trial of the ReplicaSet controller: users scale, change and replace ReplicaSets, and delete pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the ReplicationController controller."""
+"""Simulation trial of the ReplicationController controller: users scale, change and replace its objects."""
 
 from __future__ import annotations
 

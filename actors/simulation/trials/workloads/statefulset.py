@@ -1,4 +1,4 @@
-"""Trial of the StatefulSet controller: users scale and change StatefulSets, and delete and terminate their pods."""
+"""Simulation trial of the StatefulSet controller: users scale and change StatefulSets, and delete their pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trial of the TTL controller for finished Jobs: users create Jobs, finish them, and change their TTL."""
+"""Simulation trial of the TTL controller for finished Jobs: users create Jobs, finish them, and change their TTL."""
 
 from __future__ import annotations
 
