@@ -108,6 +108,11 @@ class _FlagStructMeta(StructMeta):
             mcls, name, bases, {**namespace, **defaults, "declared": inherited | described}, **options
         )
 
+    def __setattr__(cls, name: str, value: Any) -> None:
+        if name == "__dataclass_params__":
+            raise TypeError(f"{cls.__name__} is declared without @dataclass: class {cls.__name__}(…, frozen=True)")
+        super().__setattr__(name, value)
+
 
 class FlagStruct(Struct, metaclass=_FlagStructMeta, frozen=True, kw_only=True):
     """Base of groups of flags, and of the options of a program, which are made of groups.

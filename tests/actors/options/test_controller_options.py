@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from kcm.actors.controllers.built_in import BUILT_IN
@@ -83,6 +85,14 @@ def test_no_flag_may_be_declared_twice() -> None:
     greedy = UnbuiltController(name="greedy-controller", options=Greedy)
     with pytest.raises(ValueError, match="the flag --kube-api-burst of greedy-controller is taken by generic"):
         parse_options([], controllers=(greedy,))
+
+
+def test_dataclass_of_options_is_refused() -> None:
+    with pytest.raises(TypeError, match="Sizes is declared without @dataclass"):
+
+        @dataclass(frozen=True)
+        class Sizes(ControllerOptions):
+            largest: int = flag(1, "Largest size.")
 
 
 def test_no_controller_is_both_implemented_and_unimplemented() -> None:
