@@ -199,9 +199,11 @@ class InvariantChecker:
         self.watching: list[Callable[[Observation], None]] = []
         self._cluster = cluster
         invariants = tuple(invariants)
-        calls = [(_observed(each), (each.observe, partial(self.fail, each.name))) for each in invariants]
+        calls = [
+            (_observed(invariant), (invariant.observe, partial(self.fail, invariant.name))) for invariant in invariants
+        ]
         self._calls = {kind: [call for kinds, call in calls if kind in kinds] for kind in OBSERVATIONS}
-        self._observed = [(each.name, _observed(each)) for each in invariants]
+        self._observed = [(invariant.name, _observed(invariant)) for invariant in invariants]
         self._passed = dict.fromkeys(OBSERVATIONS, 0)  # number of observations, by type
         self._commands: dict[tuple[str, str, int, int], Command] = {}  # (process, sender, ticket, index)
         self._latest: tuple[float, Sequence[StoreChange]] = (0.0, ())  # time and changes of the latest commit

@@ -98,9 +98,9 @@ class OwnershipIndex:
 
     def __init__(self, controllers: Iterable[DeclaredController]) -> None:
         self.controllers: Mapping[str, DeclaredController] = MappingProxyType(
-            {each.sender: each for each in controllers}
+            {controller.sender: controller for controller in controllers}
         )
-        every = [owns for each in self.controllers.values() for owns in each.owns]
+        every = [owns for controller in self.controllers.values() for owns in controller.owns]
         self.dependents: Mapping[str, frozenset[Resource]] = MappingProxyType(
             {
                 owner: frozenset(owns.dependents for owns in every if owns.owner.id == owner)
@@ -111,12 +111,14 @@ class OwnershipIndex:
         counted = [owns for owns in every if owns.dependents == PODS and owns.wanted is not None]
         self.counted: Mapping[str, Owns] = MappingProxyType({owns.owner.kind: owns for owns in counted})
         self.counted_ids = frozenset(owns.owner.id for owns in counted)
-        self.senders = frozenset(each.sender for each in self.controllers.values() if each.owns)
+        self.senders = frozenset(controller.sender for controller in self.controllers.values() if controller.owns)
         self.read_each_version = frozenset(
-            each for owns in every if owns.read_each_version for each in (owns.owner, owns.dependents)
+            resource for owns in every if owns.read_each_version for resource in (owns.owner, owns.dependents)
         )
         self.pod_senders = frozenset(
-            each.sender for each in self.controllers.values() if any(owns in counted for owns in each.owns)
+            controller.sender
+            for controller in self.controllers.values()
+            if any(owns in counted for owns in controller.owns)
         )
 
     def replicas(self, owner: Object, kind: str) -> int:

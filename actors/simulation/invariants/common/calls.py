@@ -93,7 +93,7 @@ class LiveReadsHaveACause:
             set()
         )  # by process and sender: owners, and owners of dependents, that were read
         self._incarnations: dict[tuple[str, str], int] = {}  # by process and sender
-        self._storages = {storage_of(each): each.id for each in ownership.read_each_version}
+        self._storages = {storage_of(resource): resource.id for resource in ownership.read_each_version}
         self._versions: dict[tuple[str, Key], int] = {}  # versions on the server, by resource and key
         self._read_versions: dict[
             tuple[str, str, str, Key], int
@@ -179,7 +179,7 @@ class LiveReadsHaveACause:
         It does if the server has another version of the object than the informer cache, or than the previous read.
         """
         declared = [owns for owns in self._ownership.controllers[sender].owns if owns.read_each_version]
-        resources = {each for owns in declared for each in owns.resources}
+        resources = {resource for owns in declared for resource in owns.resources}
         if not isinstance(command, Get) or command.resource not in resources:
             return False
         target = (process, sender, command.resource, command.key)
@@ -221,10 +221,16 @@ class CallsInProportion:
     JUMP = 2 * 2 * 2  # both ends of a jump, unavailable and available, two statuses
 
     def __init__(self, cluster: SimulatedCluster, ownership: OwnershipIndex) -> None:
-        sized = [each for each in ownership.controllers.values() if any(owns.most_pods for owns in each.owns)]
-        self._senders = frozenset(each.sender for each in sized)
-        self._clients = frozenset(each.client for each in sized)
-        self._owners = {storage_of(owns.owner): owns for each in sized for owns in each.owns if owns.most_pods}
+        sized = [
+            controller
+            for controller in ownership.controllers.values()
+            if any(owns.most_pods for owns in controller.owns)
+        ]
+        self._senders = frozenset(controller.sender for controller in sized)
+        self._clients = frozenset(controller.client for controller in sized)
+        self._owners = {
+            storage_of(owns.owner): owns for controller in sized for owns in controller.owns if owns.most_pods
+        }
         self._dependents = {storage_of(owns.dependents) for owns in self._owners.values()}
         self._faults = len(cluster.injector.faults)
         self._jumps = sum(fault.kind is FaultKind.CLOCK_JUMPED for fault in cluster.injector.faults)
@@ -247,7 +253,7 @@ class CallsInProportion:
                 self._process(changes, ours=ours)
                 if ours and changes[0].storage == "pods":
                     self._written("pods", fail)
-                elif ours and changes[0].storage in self._owners:  # and no event
+                elif ours and changes[0].storage in self._owners:  # events of the controllers do not count
                     uid = uid_of(decode_object(changes[0].raw))
                     self.granted["workloads"] += self._writers.get(uid, process) != process
                     self._writers[uid] = process

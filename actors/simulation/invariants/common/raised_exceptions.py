@@ -60,7 +60,7 @@ class RaisedExceptions:
         self.counts: Counter[tuple[str, str]] = Counter()
         self.latest: dict[tuple[str, str], RaisedException] = {}
         self._clock, self._allowed, self._fail = cluster.clock, allowed, fail
-        self._of_anyone = tuple(each for types in allowed.values() for each in types)
+        self._of_anyone = tuple(error_type for types in allowed.values() for error_type in types)
         cluster.started.append(self._started)
 
     def _started(self, process: str, system: ControllerSystem) -> None:

@@ -56,7 +56,7 @@ def workloads(
         yield from scenario.life(
             chance,
             make=user.make,
-            changes=[partial(each, user) for each in changes],
+            changes=[partial(change, user) for change in changes],
             remove=user.remove,
             at=at,
         )

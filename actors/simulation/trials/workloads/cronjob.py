@@ -206,7 +206,7 @@ def _due(cluster: SimulatedCluster, cron_job: Object) -> int | None:
     there is no such time.
     """
     jumps = [fault.seconds for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED]
-    ahead, behind = sum(max(each, 0.0) for each in jumps), sum(max(-each, 0.0) for each in jumps)
+    ahead, behind = sum(max(jump, 0.0) for jump in jumps), sum(max(-jump, 0.0) for jump in jumps)
     now = cluster.clock.now() - LATE - behind
     changed = annotations_of(cron_job).get(CHANGED)
     since: float = parse_time(changed or metadata(cron_job)["creationTimestamp"]) + ahead + behind
