@@ -28,7 +28,11 @@ LONGEST = 200  # characters of an exception that a sync raised
 
 
 class _Sync(NamedTuple):
-    """Sync of a key. Times are virtual seconds. ended: None while the sync runs, or if its actor was replaced."""
+    """Reconciliation of a key. Times are virtual seconds.
+
+    ended: None while it runs, or if its actor was replaced meanwhile.
+    result: return value or exception.
+    """
 
     began: float
     ended: float | None = None

@@ -51,7 +51,7 @@ class Attempt:
     journal: Path | None = None
 
     def __call__(self) -> Tried:
-        with alone:  # only one at a time, if the executor uses threads
+        with alone:  # a process can run only one simulation at a time; the executor may use threads
             return self._result()
 
     def _result(self) -> Tried:

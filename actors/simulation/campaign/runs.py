@@ -219,7 +219,7 @@ class _Run:
         for manager in range(max(1, elections)):
             identity = f"manager-{manager + 1}"
             election = (
-                # The second manager stands by after a loss; the first one ends, and is started again.
+                # When it loses the lease, the second manager stands by, and the first one ends and is restarted.
                 Election(identity=identity, namespace=LEASE[0], name=LEASE[1], stand_by=manager == 1)
                 if elections
                 else None

@@ -145,7 +145,7 @@ NODES_SETTING = Setting(
 # Services, and the controllers that publish the addresses of their pods.
 
 SERVICE_CONTROLLERS = (endpoints.SPEC, endpointslice.SPEC, endpointslice_mirroring.SPEC)
-# Slices are soon full; in every third scenario changes of pods are batched.
+# Small slices, so that a Service needs several of them; in every third scenario changes of pods are batched.
 SERVICE_FLAGS = (
     ["--max-endpoints-per-slice=2"],
     ["--max-endpoints-per-slice=3"],
@@ -162,7 +162,7 @@ SERVICES_SETTING = Setting(
 GARBAGE_SETTING = Setting(name="garbage", controllers=(*WORKLOADS, garbage_collector.SPEC))
 # The two controllers share their tables.
 NAMESPACES_SETTING = Setting(name="namespaces", controllers=(namespace.SPEC, garbage_collector.SPEC))
-# By scenario a full recalculation is rare, frequent, or never happens.
+# Period of the full recalculation, by scenario: the default (5 min), 5 s, or never.
 QUOTA_FLAGS: tuple[list[str], ...] = ([], ["--resource-quota-sync-period=5s"], ["--resource-quota-sync-period=0"])
 QUOTAS_SETTING = Setting(
     name="quotas",
@@ -182,7 +182,7 @@ ACCOUNTS_SETTING = Setting(
         trust_bundle_publisher.SPEC,
         legacy_token_cleaner.SPEC,
     ),
-    # A token may be cleaned up a moment after its creation.
+    # With this period a legacy token may be deleted as soon as it is unused.
     options=lambda _scenario: flags(
         f"--service-account-private-key-file={key_file()}",
         "--legacy-service-account-token-clean-up-period=1ms",
@@ -319,13 +319,13 @@ _ALL_ON = Setting(
 EVERYTHING = replace(
     combined("everything", _ALL_ON, *PARTS),
     draw=draw_node_plan,
-    # A user's own pod tolerates a silent node for the server's default of 300 s, which begin after the node was marked
-    # unreachable and its zone was evicted at its rate. The pod then counts towards a quota for another minute. No part
-    # has both.
+    # A user's pod tolerates a silent node for the default of 300 s. This time begins when the node is tainted as
+    # unreachable, at the eviction rate of its zone. Afterwards the pod counts towards a quota for another minute. No
+    # single part has both such pods and quotas.
     settled=550.0,
 )
 # Swarm testing: the same controllers, invariants and faults, but in each seed only the users of some trials act. A run
-# costs a third, and effects of one trial are seen that other trials would hide.
+# costs a third as much, and bugs are found that the actions of other trials would hide.
 # Source: A. Groce, C. Zhang, E. Eide, Y. Chen, J. Regehr, "Swarm Testing", ISSTA 2012.
 SWARM_SHARES = {1 / 8: 8, 1 / 4: 4, 1 / 2: 2, 1: 1}  # share of trials whose users act: weight among 15 seeds
 

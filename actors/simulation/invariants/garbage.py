@@ -54,9 +54,10 @@ def waits_for_dependents(owner: Object) -> bool:
 
 
 class OnlyOrphansAreCollected:
-    """Invariant: the garbage collector deletes an object only if no owner needs the cached version.
+    """Invariant: the garbage collector deletes an object only if no existing owner needs it.
 
-    An owner that waits for the deletion of its dependents (foreground deletion) does not need them.
+    The owners are those of the object in the collector's informer cache. An owner that waits for the deletion of its
+    dependents (foreground deletion) does not need them.
     """
 
     name = "only objects without owners are collected"

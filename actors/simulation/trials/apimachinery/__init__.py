@@ -1,1 +1,1 @@
-"""Trials of the controllers that handle objects of any kind."""
+"""Simulation trials of the controllers that handle objects of any kind."""

@@ -1,1 +1,1 @@
-"""Trials of the controllers of bootstrap tokens."""
+"""Simulation trials of the controllers of bootstrap tokens."""

@@ -1,1 +1,1 @@
-"""Trials of the certificate controllers. Their key files have the same content in every run."""
+"""Simulation trials of the certificate controllers. Their key files have the same content in every run."""

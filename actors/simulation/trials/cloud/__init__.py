@@ -1,1 +1,1 @@
-"""Trials of the controllers that call a cloud provider."""
+"""Simulation trials of the controllers that call a cloud provider."""

@@ -1,1 +1,1 @@
-"""Trials of the hollow nodes, their kubelets and the scheduler."""
+"""Simulation trials of the hollow nodes, their kubelets and the scheduler."""

@@ -1,1 +1,1 @@
-"""Trials of the controllers of service accounts, ClusterRoles, and the CA certificates that clients trust."""
+"""Simulation trials of the controllers of service accounts, ClusterRoles and published CA certificates."""

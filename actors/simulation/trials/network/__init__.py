@@ -1,1 +1,1 @@
-"""Trials of the endpoint controllers."""
+"""Simulation trials of the endpoint controllers."""

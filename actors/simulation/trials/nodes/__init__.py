@@ -1,1 +1,1 @@
-"""Trials of the controllers of nodes."""
+"""Simulation trials of the controllers of nodes."""

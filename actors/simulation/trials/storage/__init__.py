@@ -1,1 +1,1 @@
-"""Trials of the controllers of volumes."""
+"""Simulation trials of the controllers of volumes."""

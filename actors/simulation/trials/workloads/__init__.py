@@ -1,1 +1,1 @@
-"""Trials of the workload controllers."""
+"""Simulation trials of the workload controllers."""

@@ -99,7 +99,7 @@ def evict(at: float, base: str, index: int) -> Action:
 
 
 def expected_counts(cluster: SimulatedCluster, budget: Object) -> dict[str, int]:
-    """Return the counts that the status of a budget must contain for the existing objects."""
+    """Return the counts that the status of a PodDisruptionBudget must contain, computed from the existing objects."""
     spec = budget["spec"]
     selector = label_selector_of(spec.get("selector"))
     pods = [pod for pod in cluster.shown(PODS, NAMESPACE) if selector.matches(labels_of(pod))]

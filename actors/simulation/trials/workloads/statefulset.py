@@ -223,7 +223,10 @@ def _must_be_updated(obj: Object, pod: Object) -> bool:
 
 
 def _is_blocked(cluster: SimulatedCluster, obj: Object) -> bool:
-    """Report whether the set waits for a pod on a silent node that has one of its names, even with another owner."""
+    """Report whether a StatefulSet waits for the deletion of a pod on a silent node.
+
+    The pod has a name of the StatefulSet's pods, but may have another owner.
+    """
     silent = {name_of(node) for node in cluster.shown(NODES) if is_silent(node)}
     pods = [pod for pod in cluster.shown(PODS, NAMESPACE) if name_of(pod).rpartition("-")[0] == name_of(obj)]
     return any(pod_facts(pod).node in silent for pod in pods)
