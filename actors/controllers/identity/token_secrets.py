@@ -1,4 +1,4 @@
-"""Annotations and table index of service account token Secrets (type kubernetes.io/service-account-token)."""
+"""Annotations of service account token Secrets, and the index that finds the Secrets of a service account."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The two orders in which workload controllers delete surplus pods.
 
-Pods are table entries with PodFacts. The first pod of a result is deleted first. A missing timestamp counts as newest.
+Pods are entries of the informer cache, with PodFacts. The first pod of a result is deleted first. A missing timestamp
+counts as newest.
 
 Source: kubernetes v1.36 pkg/controller/controller_utils.go, ActivePods and ActivePodsWithRanks.
 """

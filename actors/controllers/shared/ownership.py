@@ -55,7 +55,7 @@ class ClaimFields(NamedTuple):
 
 
 def claim_fields_reader(lister: Lister) -> Callable[[Entry], ClaimFields]:
-    """Return a function that returns labels and deletion state of an object from its entry in the informer table.
+    """Return a function that returns labels and deletion state of an object from its entry in the informer cache.
 
     It decodes the object, and is used for resources other than pods. The entries of pods contain these fields already.
     """
@@ -170,7 +170,7 @@ def claim(
     """Adopt orphans that the owner's selector matches, and release owned objects that it does not match any more.
 
     Returns the entries of the objects that the owner owns afterwards. plan_claim describes the decision. Before an
-    adoption the owner is read from the API server, because the informer table may not contain its deletion or
+    adoption the owner is read from the API server, because the informer cache may not contain its deletion or
     replacement yet.
 
     Raises CommandError with the messages of all failures, after all patches were sent. It is no failure if an object

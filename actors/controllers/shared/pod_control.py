@@ -134,7 +134,7 @@ def create_each(pods: Sequence[tuple[PodForm, str]], *, owner: Object, owner_res
 def fetch_existing(creations: Creations) -> Step[list[Key]]:
     """Read the pods whose names existed already (creations.existing) from the API server.
 
-    The results are laid over the informer table, so that the next sync counts these pods, or chooses other names.
+    The results are laid over the informer cache, so that the next sync counts these pods, or chooses other names.
     Returns the keys of the pods that were read or do not exist. A pod that cannot be read is added to
     creations.maybe_created.
     """
@@ -167,8 +167,8 @@ def delete_pods(
     """Delete pods concurrently, and record an event on the owner for each pod.
 
     owner_resource: the resource of `owner`
-    further_grounds: resources, besides pods and the owner, whose informer tables the decision to delete depends on. The
-        deletions wait while one of these tables is stale.
+    further_grounds: resources, besides pods and the owner, whose informer caches the decision to delete depends on. The
+        deletions wait while one of these caches is stale.
 
     It is no failure if a pod does not exist, or was replaced by another pod with the same name.
     """

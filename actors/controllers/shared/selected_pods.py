@@ -8,7 +8,7 @@ from kcm.runtime.tables.table import Entry
 
 
 def selected_pods(pods: Lister, namespace: str, selector: LabelSelector) -> list[Entry]:
-    """Return the pods of the namespace that the selector matches, as entries of the informer table sorted by name."""
+    """Return the pods of the namespace that the selector matches, as entries of the informer cache sorted by name."""
     known: dict[int, bool] = {}  # pods with equal labels share one mapping
     found = []
     for entry in pods.entries(namespace):

@@ -1,7 +1,7 @@
 """Handling of pod creations and deletions with unknown outcome, and detection of owners that changed during a sync.
 
-A write whose response was lost (outcome `Unknown`) may have been carried out, and the informer tables may not contain
-its result for a long time. A controller that decided from its tables alone would create a second pod, or delete another
+A write whose response was lost (outcome `Unknown`) may have been carried out, and the informer caches may not contain
+its result for a long time. A controller that decided from its caches alone would create a second pod, or delete another
 pod besides the first. Upstream waits until its expectations expire after five minutes. Here, no sync waits:
 
 - Creations: the controller chooses the name of a pod before it creates the pod (generated_names.py). A creation with
@@ -11,7 +11,7 @@ pod besides the first. Upstream waits until its expectations expire after five m
   creation, would choose another name and create a second pod.
 - Deletions: the next sync first deletes the pods whose deletion has an unknown outcome, regardless of the deletion
   order. Otherwise it would delete another pod as well, which would then be created again.
-- Owner: a sync takes time, for example for adoptions, and the tables change meanwhile. A decision from an old spec of
+- Owner: a sync takes time, for example for adoptions, and the caches change meanwhile. A decision from an old spec of
   the owner and the present pods would create or delete too many pods. So the sync starts over if the owner has changed.
 
 A reconciler uses this module as follows:
@@ -64,7 +64,7 @@ PurposeT = TypeVar("PurposeT")
 
 
 def is_current(lister: Lister, owner: Entry) -> bool:
-    """Report whether an owner is unchanged: the informer table still contains the version in the entry `owner`."""
+    """Report whether an owner is unchanged: the informer cache still contains the version in the entry `owner`."""
     latest = lister.entry(owner.key)
     return latest is not None and (latest.uid, latest.resource_version) == (owner.uid, owner.resource_version)
 
@@ -99,7 +99,7 @@ class UnknownOutcomes(Generic[PurposeT]):
 
         Pods that exist by now are forgotten.
 
-        taken: reports whether the informer table contains a pod with this key.
+        taken: reports whether the informer cache contains a pod with this key.
         """
         for name in [name for name in self.maybe_created if taken(make_key(namespace, name))]:
             del self.maybe_created[name]

@@ -1,8 +1,8 @@
 """The owner graph for the debug page /graph, and its conversion to DOT, the language of Graphviz.
 
-The nodes are the objects that have owners or dependents, and the owners that no informer table contains. Such an owner
+The nodes are the objects that have owners or dependents, and the owners that no informer cache contains. Such an owner
 is `virtual` until the API server has reported that it does not exist; then it is `missing`. The graph is built from the
-informer tables for each request.
+informer caches for each request.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/dump.go. Difference: a missing owner has one node for all of
 its dependents; upstream's graph contains no owner that is known to be missing.
@@ -26,7 +26,7 @@ Reference = Mapping[str, Any]
 
 
 class GraphNode(NamedTuple):
-    """Node of the owner graph: an object, or an owner that no informer table contains."""
+    """Node of the owner graph: an object, or an owner that no informer cache contains."""
 
     uid: str
     group: str = ""
@@ -48,7 +48,7 @@ class Graph(NamedTuple):
 
 
 def owner_graph(tables: Tables, is_absent: Callable[[Key, Reference], bool]) -> Graph:
-    """Build the owner graph from the informer tables of all discovered resources.
+    """Build the owner graph from the informer caches of all discovered resources.
 
     is_absent: called with an object's key and one of its owner references; reports whether the server has reported
         that this owner does not exist.

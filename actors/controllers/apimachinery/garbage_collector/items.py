@@ -1,6 +1,6 @@
 """The type of the garbage collector's queue keys, and the function that maps changes of objects to keys.
 
-There is no owner graph in memory: the dependents of an owner are found with the informer tables' index of owner uids.
+There is no owner graph in memory: the dependents of an owner are found with the informer caches' index of owner uids.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/graph_builder.go, processGraphChanges.
 """
@@ -71,11 +71,11 @@ def owner_key(of: Resource, item: Key, name: str) -> Key:
 def find_owner(
     tables: Tables, item: Key, *, api_version: str, kind: str, name: str, uid: str
 ) -> tuple[Lister, Entry] | None:
-    """Look up an owner in the informer tables, by the fields of an owner reference.
+    """Look up an owner in the informer caches, by the fields of an owner reference.
 
     item: key of the object that has the owner reference.
 
-    Returns None if no table contains the owner.
+    Returns None if no cache contains the owner.
     """
     lister = tables.of_kind(api_version, kind)
     entry = None if lister is None else lister.entry(owner_key(lister.resource, item, name))
@@ -95,7 +95,7 @@ def is_deleting(lister: Lister, entry: Entry) -> bool:
 def keys_of_change(resource: Resource, change: Change, tables: Tables) -> Iterable[Item]:
     """Yield the keys to enqueue for a change of an object.
 
-    - the object itself, if one of its owners is not in the informer tables or waits for its dependents, or if the
+    - the object itself, if one of its owners is not in the informer caches or waits for its dependents, or if the
       object has the finalizer foregroundDeletion or orphan
     - the owners whose foreground deletion the object does not block any more
     - the object with removed=True, if it was deleted and has dependents
@@ -144,7 +144,7 @@ def _waiting_owners(references: Iterable[Mapping[str, Any]], key: Key, tables: T
 
 
 def _has_all_owners(entry: Entry, change: Change, tables: Tables) -> bool:
-    """Report whether all owners of the object are in the informer tables, and none waits for its dependents.
+    """Report whether all owners of the object are in the informer caches, and none waits for its dependents.
 
     This is called for most changes, so an object with a single owner is not decoded.
     """

@@ -1,4 +1,4 @@
-"""Requests to the API server for owners that no informer table contains.
+"""Requests to the API server for owners that no informer cache contains.
 
 An owner is requested either for all of its dependents, or together with the other owners of one object.
 
@@ -36,18 +36,18 @@ RESULT_CHECK = 5.0  # seconds to wait for the result of a request that was sent 
 
 
 class OwnerLookups:
-    """Reads owners that no informer table contains from the API server, and records whether they exist."""
+    """Reads owners that no informer cache contains from the API server, and records whether they exist."""
 
     def __init__(self, tables: Tables, owners: KnownOwners, lookups: Lookups) -> None:
         self._tables, self._owners, self._lookups = tables, owners, lookups
 
     def look_up_owner(self, item: Item, *, removed: bool) -> Reconciliation:
-        """Read an owner from the API server, because no informer table contains it.
+        """Read an owner from the API server, because no informer cache contains it.
 
-        Its dependents are enqueued if they may have to be deleted now. The lookup is postponed if the table of the
+        Its dependents are enqueued if they may have to be deleted now. The lookup is postponed if the cache of the
         owner's resource is new and may still sync.
 
-        removed: whether the owner, or its whole table, has disappeared from the tables.
+        removed: whether the owner, or its whole cache, has disappeared from the informers.
         """
         dependents = self._tables.dependents(item.uid)
         if dependents and self._owners.is_absent(item):
@@ -72,9 +72,9 @@ class OwnerLookups:
     ) -> Object | None:
         """Return the owner from the outcome of a request to the API server; None if it does not exist.
 
-        removed: whether the owner, or its whole table, has disappeared from the tables. If the table still exists, the
-            watch has reported the deletion, and any 404 proves that the owner does not exist. Otherwise only a 404 that
-            names the owner proves it: the resource may not be served any more.
+        removed: whether the owner, or its whole cache, has disappeared from the informers. If the cache still exists,
+            the watch has reported the deletion, and any 404 proves that the owner does not exist. Otherwise only a 404
+            that names the owner proves it: the resource may not be served any more.
 
         Raises CommandError if the read failed, and Retry if a 404 proves nothing.
         """
@@ -93,9 +93,9 @@ class OwnerLookups:
         yield from enqueue_for_deletion(dependents)
 
     def _handle_uncached(self, item: Item, live: Object, dependents: Sequence[tuple[Lister, Entry]]) -> Reconciliation:
-        """Handle an owner that the API server has returned although no informer table contained it.
+        """Handle an owner that the API server has returned although no informer cache contained it.
 
-        If a table contains the owner by now, its dependents are enqueued and no further request is needed. Otherwise
+        If a cache contains the owner by now, its dependents are enqueued and no further request is needed. Otherwise
         the dependents are enqueued only if this result is new, and the owner is requested again later.
         """
         if self._owners.find(item) is not None:
@@ -114,7 +114,7 @@ class OwnerLookups:
     # Queue look_up_owners.
 
     def look_up_owners(self, item: Item) -> Reconciliation:
-        """Read the next few owners of an object that no informer table contains, from the API server.
+        """Read the next few owners of an object that no informer cache contains, from the API server.
 
         When it is known for all owners whether they exist, the object is added to the queue attempt_to_delete.
         """

@@ -24,8 +24,8 @@ UNCACHED_CHECK_MAX = 300.0  # maximum of these delays
 class KnownOwners:
     """Determines whether the owners in owner references exist.
 
-    Owners in an informer table exist. For other owners it caches the results of requests to the API server: the owners
-    that are absent, and the owners that exist although no table contains them.
+    Owners in an informer cache exist. For other owners it caches the results of requests to the API server: the owners
+    that are absent, and the owners that exist although no cache contains them.
     """
 
     def __init__(self, tables: Tables, clock: Clock) -> None:
@@ -38,9 +38,9 @@ class KnownOwners:
     # What is served.
 
     def update_served(self, resources: Iterable[ServedResource], served: Iterable[ServedResource]) -> None:
-        """Record which resources the API server serves, and which of them have informer tables.
+        """Record which resources the API server serves, and which of them have informer caches.
 
-        resources: the resources that have a table, or will have a table when it has synced
+        resources: the resources that have a cache, or will have a cache when it has synced
         served: all resources that the server serves
         """
         now = self._clock.monotonic()
@@ -58,11 +58,11 @@ class KnownOwners:
         return bool(self._announced)
 
     def may_still_sync(self, resource_id: str = "") -> bool:
-        """Report whether the informer table of a resource has not synced yet, so that an owner may still appear in it.
+        """Report whether the informer cache of a resource has not synced yet, so that an owner may still appear in it.
 
         This is assumed for SYNC_TIMEOUT seconds after discovery has found the resource.
 
-        resource_id: Resource.id of the table; "" for any table.
+        resource_id: Resource.id of the cache; "" for any cache.
         """
         since = self._clock.monotonic() - SYNC_TIMEOUT
         return any(
@@ -72,7 +72,7 @@ class KnownOwners:
         )
 
     def unsynced(self) -> list[Resource]:
-        """Return the resources whose informer tables have not synced within SYNC_TIMEOUT."""
+        """Return the resources whose informer caches have not synced within SYNC_TIMEOUT."""
         now = self._clock.monotonic()
         return [
             resource
@@ -88,7 +88,7 @@ class KnownOwners:
         return None if resource is None else self._tables.of_kind(resource.api_version, resource.kind)
 
     def find(self, item: Item) -> tuple[Lister, Entry] | None:
-        """Return the item's object as (lister, entry of the informer table); None if no table contains it.
+        """Return the item's object as (lister, entry of the informer cache); None if no cache contains it.
 
         An object with the same name but another uid is a different object.
         """
@@ -99,7 +99,7 @@ class KnownOwners:
     def in_other_namespaces(self, items: Iterable[Item]) -> set[Item]:
         """Return those of the items whose uid belongs to an object of the same kind in another namespace.
 
-        The informer table of each kind is scanned completely, but only once for all items.
+        The informer cache of each kind is scanned completely, but only once for all items.
         """
         tables: dict[str, tuple[Lister, dict[str, list[Item]]]] = {}
         for item in items:
@@ -169,7 +169,7 @@ class KnownOwners:
             self._absent.add(item, in_other_namespace=item in in_other_namespaces)
 
     def record_uncached(self, item: Item, *, waits: bool) -> tuple[bool, float]:
-        """Record that an owner exists although no informer table contains it.
+        """Record that an owner exists although no informer cache contains it.
 
         waits: whether its foreground deletion waits for its dependents.
 
@@ -182,15 +182,15 @@ class KnownOwners:
         return is_news, min(UNCACHED_CHECK * 2.0 ** min(lookups, 10), UNCACHED_CHECK_MAX)
 
     def discard_uncached(self, item: Item) -> None:
-        """Drop an owner from the cache of owners that exist although no informer table contains them.
+        """Drop an owner from the recorded owners that exist although no informer cache contains them.
 
-        It is in a table now, or it has no dependents any more.
+        An informer cache contains it now, or it has no dependents any more.
         """
         self._uncached.pop(item, None)
 
 
 class _UncachedOwner:
-    """Record of an owner that exists although no informer table contains it.
+    """Record of an owner that exists although no informer cache contains it.
 
     waits: whether its foreground deletion waits for its dependents
     lookups: number of requests for it after the first

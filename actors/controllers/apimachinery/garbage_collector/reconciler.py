@@ -1,27 +1,27 @@
 """Reconciler of the garbage collector: deletes objects without owners, and completes foreground and orphan deletions.
 
-Input: informer tables with the metadata of all objects, and requests for owners that are in no table. Output: deletions
+Input: informer caches with the metadata of all objects, and requests for owners that are in no cache. Output: deletions
 with uid and resourceVersion as preconditions, patches of owner references and of the finalizers `foregroundDeletion`
 and `orphan`, and the event OwnerRefInvalidNamespace. Key: an Item.
 
 An object is deleted if each of its owners is absent or waits for its dependents. An owner counts as absent only if the
-API server has not found it, because a table may be stale. The queue look_up_owners requests the owners that are in no
-table, a few owners of one object at a time, and all queues serve namespaces round robin. So one object with 10,000
+API server has not found it, because a cache may be stale. The queue look_up_owners requests the owners that are in no
+cache, a few owners of one object at a time, and all queues serve namespaces round robin. So one object with 10,000
 absent owners does not delay other objects; upstream's workers and rate limit are occupied by it for minutes.
 
 Source: kubernetes v1.36 pkg/controller/garbagecollector/{garbagecollector,operations}.go. Differences:
-- There is no graph in memory: the tables' index of owner uids replaces it, and there is no queue
+- There is no graph in memory: the caches' index of owner uids replaces it, and there is no queue
   garbage_collector_graph_changes.
 - An object is not read from the API server before its deletion: the resourceVersion as precondition of the deletion
-  ensures that the table is current.
-- Owners in a table are not requested; a deletion that depends on a waiting owner is delayed while the table is stale.
+  ensures that the cache is current.
+- Owners in a cache are not requested; a deletion that depends on a waiting owner is delayed while the cache is stale.
 - A kind is found by its group, in any served version that a reference names.
 - A 404 that does not name the object (its version is not served any more) does not prove that an owner is absent.
 - An absent owner is searched in other namespaces among the objects of its kind. OwnerRefInvalidNamespace is recorded
   when it is found; upstream records the event when its graph contains both objects.
 - An owner is requested even if a watch has reported its deletion. If the server then responds that the resource is not
   served, the watch event counts as proof: deleting a CustomResourceDefinition deletes its objects, and so the objects
-  that they own. A table that was removed proves nothing: the API may be unavailable, or served in another version.
+  that they own. A cache that was removed proves nothing: the API may be unavailable, or served in another version.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class GarbageCollectorReconciler:
         return OwnerReferences(zip(references, found, strict=True))
 
     def _waiting_owners(self, ownership: OwnerReferences) -> Iterable[tuple[Lister, Entry]]:
-        """Yield (lister, entry of the informer table) of each owner that is in a table and waits for its dependents."""
+        """Yield (lister, entry of the informer cache) of each owner that is in a cache and waits for its dependents."""
         for _, owner in ownership.items(OwnerState.WAITING):
             found = self._owners.find(owner)
             if found is not None:
@@ -332,7 +332,7 @@ class GarbageCollectorReconciler:
     # Pass.
 
     def check_resources(self) -> Reconciliation:
-        """Log the resources whose informer tables have not synced, and count a sync error if there are any.
+        """Log the resources whose informer caches have not synced, and count a sync error if there are any.
 
         Objects of these resources, and dependents of such objects, are not collected.
         """

@@ -211,9 +211,9 @@ class NamespaceController:
         return due - self._clock.monotonic()
 
     def _are_empty(self, name: Key, resources: Sequence[Resource]) -> bool:
-        """Report whether the informer tables of these resources contain no objects of the namespace.
+        """Report whether the informer caches of these resources contain no objects of the namespace.
 
-        Resources without a table are ignored; the result is False if none of them has a table.
+        Resources without a cache are ignored; the result is False if none of them has a cache.
         """
         readable = [self._tables[resource] for resource in resources if self._tables.is_readable(resource.id)]
         return bool(readable) and not any(lister.entries(name) for lister in readable)
@@ -275,7 +275,7 @@ class NamespaceController:
 class _Deletion:
     """Progress of the deletion of one namespace. Times are monotonic seconds.
 
-    The next sync is at `due`, or earlier when the informer tables of `resources` contain no objects of the namespace,
+    The next sync is at `due`, or earlier when the informer caches of `resources` contain no objects of the namespace,
     but not before `not_before`.
     """
 

@@ -1,7 +1,7 @@
 """ResourceQuota controller: writes the usage of its namespace to the status of each ResourceQuota.
 
 - reconciler.py: the decisions; read it first.
-- evaluators.py: how the objects of each resource are counted, and the informer table that they are read from.
+- evaluators.py: how the objects of each resource are counted, and the informer cache that they are read from.
 - watches.py: the changes that enqueue quotas.
 - usage_cache.py: cache of the fields of objects that affect usage.
 """

@@ -1,4 +1,4 @@
-"""Access to quota evaluators, which compute the usage of objects, and to the informer tables of counted objects.
+"""Access to quota evaluators, which compute the usage of objects, and to the informer caches of counted objects.
 
 The controller watches Pods, Services, PersistentVolumeClaims and ResourceQuotas. Other resources are watched when they
 are discovered: whole objects of ResourceClaims and DeviceClasses, and only the metadata of others.
@@ -31,7 +31,7 @@ QUOTAS = Evaluator(RESOURCE_QUOTAS.name)
 
 
 def is_counted(served: ServedResource) -> bool:
-    """Report whether the controller needs an informer table of this resource.
+    """Report whether the controller needs an informer cache of this resource.
 
     DeviceClasses are not limited by quotas, but the evaluation of ResourceClaims reads them.
     """
@@ -46,7 +46,7 @@ def is_metadata_enough(served: ServedResource) -> bool:
 
 
 class EvaluationContext:
-    """The quota evaluators of all served resources, and access to the objects in informer tables that they evaluate."""
+    """The quota evaluators of all served resources, and access to the objects in informer caches that they evaluate."""
 
     def __init__(self, tables: Tables, now: Callable[[], float] = lambda: 0.0) -> None:
         """Initialize the evaluators; no objects are read yet.
@@ -114,7 +114,7 @@ class EvaluationContext:
     def converted(self, evaluator: Evaluator, objects: Sequence[Object], namespace: str) -> Sequence[Object]:
         """Convert objects that were listed from the API server to the form that the evaluator's `usage` expects.
 
-        This is the form that `objects` returns for objects in the informer table. Raises NotCountedError if an object
+        This is the form that `objects` returns for objects in the informer cache. Raises NotCountedError if an object
         is malformed.
         """
         return self._cache.essences_of(evaluator, objects, namespace) if evaluator.has_essence else objects

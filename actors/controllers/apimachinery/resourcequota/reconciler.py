@@ -7,14 +7,14 @@ admission rejects all requests, have a queue of their own, so that they do not w
 If a resource cannot be counted, the status keeps its last usage, the usage of other resources is written, and the sync
 is retried.
 
-Usage is counted from informer tables that are at least as new as the quota. Otherwise an object that admission has
+Usage is counted from informer caches that are at least as new as the quota. Otherwise an object that admission has
 already added to status.used might be missing from the count, and the quota could be exceeded. The reconciler waits up
-to a second for an older table, and then lists the objects of the namespace from the API server. Admission does not
+to a second for an older cache, and then lists the objects of the namespace from the API server. Admission does not
 count objects that are created before the write that enforces a limit, so the quota is counted again immediately after
 that write.
 
 Source: kubernetes v1.36 pkg/controller/resourcequota/resource_quota_controller.go. Differences:
-- The age of the tables is checked, as described above.
+- The age of the caches is checked, as described above.
 - A quota is counted again when the grace period of a terminating pod is over.
 - Quotas that limit a resource are counted when discovery finds the resource.
 - A quota is counted again 10 s after its usage has changed: admission also counts objects that were created and deleted
@@ -145,7 +145,7 @@ class ResourceQuotaReconciler:
             self._context.forget(namespace)
 
     def _changed(self, quota: Object, used: Amounts) -> frozenset[str]:
-        """Return the names of the resources that must be counted from informer tables as new as the quota.
+        """Return the names of the resources that must be counted from informer caches as new as the quota.
 
         These are the resources whose usage differs from status.used, and those whose limit was enforced by the last
         write: before it, admission did not add new objects to status.used.
@@ -157,7 +157,7 @@ class ResourceQuotaReconciler:
     def _tables_behind(
         self, quota: Object, usage: Usage, changed: frozenset[str], evaluators: Sequence[Evaluator]
     ) -> list[Evaluator]:
-        """Return the evaluators that count a changed resource from an informer table that is older than the quota.
+        """Return the evaluators that count a changed resource from an informer cache that is older than the quota.
 
         changed: names of limited resources, from _changed.
         """
@@ -172,7 +172,7 @@ class ResourceQuotaReconciler:
         ]
 
     def _count_live(self, quota: Object, evaluators: Sequence[Evaluator], behind: Sequence[Evaluator]) -> Step[Usage]:
-        """Count the usage of a quota without informer tables that are older than the quota.
+        """Count the usage of a quota without informer caches that are older than the quota.
 
         The objects of the evaluators in `behind` are listed from the API server. The result contains errors for the
         resources that could not be listed.

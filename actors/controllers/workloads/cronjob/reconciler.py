@@ -9,7 +9,7 @@ At most one Job is created for each slot:
 - The Job's name contains the slot, so a second creation is rejected.
 - After the Job is deleted, status.lastScheduleTime records that the slot was started. So the status is written before
   any Job is deleted.
-- If the informer table may be stale, the CronJob is read from the API server before a Job is created: for slots that an
+- If the informer cache may be stale, the CronJob is read from the API server before a Job is created: for slots that an
   earlier leader may have started, after a sync that was not completed, and while the watch delivers no events.
 
 Source: kubernetes v1.36 pkg/controller/cronjob/cronjob_controllerv2.go. Further differences:
@@ -207,7 +207,7 @@ class CronJobReconciler:
         """Create the Job of the latest slot that is due, and requeue the CronJob for the next slot.
 
         rescheduled: whether the schedule has changed since the last sync. Then no slot in the past is started.
-        is_stale: whether the informer tables may lack writes of the last sync. Then the CronJob is read from the API
+        is_stale: whether the informer caches may lack writes of the last sync. Then the CronJob is read from the API
             server before a Job is created.
         """
         schedule = yield from self._schedule(cron_job, spec, rescheduled=rescheduled)
@@ -324,7 +324,7 @@ def _delete_job(
 ) -> Step[CommandError | None]:
     """Delete a Job and remove it from status.active. Return the error if the deletion failed. Source: deleteJob.
 
-    depends_on_tables: whether the decision was made from informer tables, so that the deletion waits while one of them
+    depends_on_tables: whether the decision was made from informer caches, so that the deletion waits while one of them
         is stale.
     """
     command = delete(JOBS, job, propagation="Background", depends_on=None if depends_on_tables else ())
@@ -342,7 +342,7 @@ def _delete_job(
 def _is_running(job: Object) -> Step[bool]:
     """Report whether a Job exists and is not finished, by reading it from the API server.
 
-    The informer table may be stale.
+    The informer cache may be stale.
     """
     found = yield from must(get_live(JOBS, key_of(job)), but=(NotFound,))
     if not isinstance(found, Done):

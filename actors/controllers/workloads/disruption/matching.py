@@ -26,7 +26,7 @@ from kcm.runtime.tables.tables import Tables
 
 
 class BudgetFacts(NamedTuple):
-    """Values that are derived once from each version of a PodDisruptionBudget and kept in the informer table."""
+    """Values that are derived once from each version of a PodDisruptionBudget and kept in the informer cache."""
 
     selector: LabelSelector | None  # None if it is invalid; then it selects no pods
     # A change of this value enqueues the budget. It is usually the resourceVersion. If the last sync failed, it is the

@@ -81,9 +81,9 @@ def recent_evictions(
 
     evicted: by pod name, the time in monotonic seconds at which this controller observed the eviction. The time in
         the status is not used, because the API server's clock may differ.
-    pods: the pods that the budget selects, as entries of the informer table
+    pods: the pods that the budget selects, as entries of the informer cache
     now: monotonic seconds
-    not_in_table: names in `evicted` of pods that are not in the informer table because it is older than the eviction.
+    not_in_table: names in `evicted` of pods that are not in the informer cache because it is older than the eviction.
         They count as fresh until the timeout.
 
     Source: buildDisruptedPodMap.

@@ -14,8 +14,8 @@ Source: kubernetes v1.36 pkg/controller/disruption/disruption.go. Differences:
   of the failure does not enqueue the budget; upstream's does if the text differs.
 - An unreadable pod counts as not healthy.
 - The event NotDeleted contains the name of the budget.
-- The eviction of a pod that is not in the table is kept in the status while the table is older than the budget that
-  recorded the eviction, because the pod may still appear in the table as healthy. Upstream then counts it as healthy.
+- The eviction of a pod that is not in the informer cache is kept in the status while that cache is older than the
+  budget that recorded the eviction: the pod may still appear there as healthy. Upstream then counts it as healthy.
 - The two minutes of an eviction begin when this controller observes it; upstream compares the API server's time with
   its own clock.
 """
@@ -141,9 +141,9 @@ class DisruptionReconciler:
         return status, disrupted.recheck
 
     def _not_in_table(self, key: Key, evictions: Mapping[str, _ObservedEviction]) -> list[str]:
-        """Return the names of evicted pods that are missing in the informer table, but may still exist.
+        """Return the names of evicted pods that are missing in the informer cache, but may still exist.
 
-        The table is older than the budget that recorded the eviction, so the pods may still appear in it.
+        The cache is older than the budget that recorded the eviction, so the pods may still appear in it.
         """
         namespace, version = split_key(key)[0], self._pods.version
         newer = [name for name, eviction in evictions.items() if version < eviction.version]

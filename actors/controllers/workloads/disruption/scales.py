@@ -85,7 +85,7 @@ class Scales:
     def _of_replica_set(self, owner: OwnerRef, namespace: str) -> Scale | None:
         """Return the replicas of a ReplicaSet's Deployment, or of the ReplicaSet itself if it has no Deployment.
 
-        None if the informer tables do not contain them; then the caller requests the subresource `scale`.
+        None if the informer caches do not contain them; then the caller requests the subresource `scale`.
         """
         replica_set = _entry(self._replica_sets, owner, namespace)
         if replica_set is None:
@@ -132,7 +132,7 @@ def _read(resource: Resource, body: bytes, owner: OwnerRef) -> Scale | None:
 
 
 def _entry(lister: Lister, owner: OwnerRef, namespace: str) -> Entry | None:
-    """Return the informer table's entry of an owner; None if it is missing or its uid differs.
+    """Return the informer cache's entry of an owner; None if it is missing or its uid differs.
 
     Raises UnreadableError if the owner's object cannot be decoded.
     """

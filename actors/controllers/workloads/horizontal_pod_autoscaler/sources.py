@@ -272,7 +272,7 @@ class MetricSources:
         return pods
 
     def _selected(self, target: ScaledTarget) -> list[Entry]:
-        """Return the target's pods as entries of the informer table. Raises CannotComputeError if there are none."""
+        """Return the target's pods as entries of the informer cache. Raises CannotComputeError if there are none."""
         pods = selected_pods(self._pods, target.namespace, target.selector)
         if not pods:
             raise CannotComputeError(NO_PODS)
