@@ -1,4 +1,4 @@
-"""Kinds that are only request bodies of subresources: Eviction, Scale and TokenRequest."""
+"""Kinds that exist only as bodies of subresources: Eviction, Scale and TokenRequest."""
 
 from __future__ import annotations
 

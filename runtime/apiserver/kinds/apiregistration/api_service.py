@@ -30,7 +30,10 @@ def set_defaults(service: Object) -> None:
 
 
 def prepare_for_create(service: Object) -> None:
-    """Reset the status. An APIService without spec.service is served locally and gets the condition Available=True."""
+    """Set the first status of an APIService.
+
+    Without spec.service, the group version is served by this server, and the condition Available is True.
+    """
     service["status"] = {}
     if service["spec"].get("service") is None:
         available = {

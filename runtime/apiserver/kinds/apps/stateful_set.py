@@ -114,7 +114,7 @@ def _validate_strategy(strategy: Object, field: str) -> list[FieldError]:
 
 
 def validate_create(statefulset: Object) -> list[FieldError]:
-    """Validate volumeClaimTemplates and serviceName, which are immutable and so checked only once."""
+    """Validate volumeClaimTemplates and serviceName of a new StatefulSet. Both are immutable."""
     spec = statefulset["spec"]
     errors: list[FieldError] = []
     for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):

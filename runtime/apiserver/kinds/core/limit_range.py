@@ -50,7 +50,7 @@ def set_defaults(limits: Object) -> None:
 
 
 def prepare_for_create(limits: Object) -> None:
-    """Set an empty name to the uid."""
+    """Name a LimitRange without a name after its uid."""
     if not limits["metadata"].get("name"):
         limits["metadata"]["name"] = limits["metadata"]["uid"]
 

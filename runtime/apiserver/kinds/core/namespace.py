@@ -34,7 +34,7 @@ def set_defaults(namespace: Object) -> None:
 
 
 def prepare_for_create(namespace: Object) -> None:
-    """Set the finalizer "kubernetes", the phase Active and the label with the name.
+    """Set the finalizer "kubernetes", the phase Active and the label kubernetes.io/metadata.name.
 
     The namespace controller removes the finalizer from a terminating namespace once it is empty.
     """

@@ -70,7 +70,7 @@ def _flex_volume(source: Part, field: str) -> Iterator[FieldError]:
 
 
 def wrong_path(path: str, field: str) -> Iterator[FieldError]:
-    """Validate a relative path without ".."."""
+    """Validate that a path is relative and has no element ".."."""
     if path.startswith("/"):
         yield invalid(field, path, "must be a relative path")
     yield from parent_steps(path, field)
@@ -83,7 +83,7 @@ def parent_steps(path: str, field: str) -> Iterator[FieldError]:
 
 
 def _file_path(path: str, field: str) -> Iterator[FieldError]:
-    """Validate a relative path without "..", whose first element may not begin with ".." either."""
+    """Validate that a path is relative, has no element "..", and does not begin with ".."."""
     yield from wrong_path(path, field)
     if path.startswith("..") and path.split("/")[0] != "..":
         yield invalid(field, path, "must not start with '..'")

@@ -80,7 +80,7 @@ def _validate_outer_spec(spec: Object, owner: str) -> list[FieldError]:
 
 
 def validate_selector_update(new: Object, old: Object) -> list[FieldError]:
-    """Validate that the selector is unchanged."""
+    """Validate that an update of a workload leaves the selector unchanged."""
     return validate_immutable_fields(new, old, "selector")
 
 

@@ -23,7 +23,7 @@ def set_defaults(priority_class: Object) -> None:
 
 
 def prepare_for_create(priority_class: Object) -> None:
-    """Set metadata.generation to 1. No later change increments it."""
+    """Set metadata.generation of a new PriorityClass to 1. No later change increments it."""
     priority_class["metadata"]["generation"] = 1
 
 

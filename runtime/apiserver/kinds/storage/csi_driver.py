@@ -41,7 +41,7 @@ def set_defaults(driver: Object) -> None:
 
 
 def increment_generation(_among: Allocating, new: Object, old: Object) -> None:
-    """Increment metadata.generation if the spec changes. A new CSIDriver has no generation."""
+    """Increment metadata.generation if the spec of a CSIDriver changes. A new CSIDriver has no generation."""
     if new["spec"] != old["spec"]:
         new["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
 

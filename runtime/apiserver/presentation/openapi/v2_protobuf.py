@@ -57,7 +57,11 @@ def _repeated(number: int, content: Encode) -> Encode:
 
 
 def _mapping(number: int, content: Encode) -> Encode:
-    """Return an encoder of a mapping, as a repeated field of messages with a name (1) and a value (2)."""
+    """Return an encoder that writes a mapping as a repeated field of messages with name and value.
+
+    number: number of the repeated field
+    content: encoder of a value
+    """
 
     def encode(entries: Mapping[str, Any]) -> bytes:
         return b"".join(

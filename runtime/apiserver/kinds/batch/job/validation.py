@@ -35,7 +35,7 @@ Part = Mapping[str, Any]
 
 
 def validate_job_spec(spec: Object, field: str) -> list[FieldError]:
-    """Validate the spec of a Job, or of a Job template without the defaults of Jobs."""
+    """Validate the spec of a Job, or of a Job template, in which the defaults of Jobs may be missing."""
     numbers = ("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit", "ttlSecondsAfterFinished")
     errors = not_negative(spec, field, (*numbers, "backoffLimitPerIndex", "maxFailedIndexes"))
     if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:

@@ -71,7 +71,7 @@ def set_defaults(pod: Object) -> None:
 
 
 def grace_period(pod: Object, requested: int | None) -> int:
-    """Return the grace period of a deletion in seconds; 0 if the pod has no node or has ended.
+    """Return the grace period of a pod's deletion in seconds; 0 if the pod has no node or has ended.
 
     requested: period in the request; None for the pod's own
     """
