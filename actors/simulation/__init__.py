@@ -1,4 +1,4 @@
-"""A whole cluster in one thread, on virtual time. Read cluster.py first.
+"""Simulated Kubernetes cluster in one thread, on virtual time. Read cluster.py first.
 
 processes: managers and hollow nodes, which can crash and be restarted.
 fault_schedule: planned faults with a fixed start and end.

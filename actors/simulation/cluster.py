@@ -129,7 +129,7 @@ class SimulatedCluster:
 
     @property
     def server(self) -> ApiServer:
-        """The server that handles requests now."""
+        """Return the server that handles requests now. `restart_server` replaces it."""
         return self.network.server
 
     @property
@@ -205,18 +205,18 @@ class SimulatedCluster:
         self.network.break_streams()
 
     def note(self, process: str, text: str) -> None:
-        """Add a note to the trace, if the cluster is traced."""
+        """Add a text to the trace of the simulation, if there is one. process: name of a process, or ""."""
         self._processes.note(process, text)
 
     def stop(self, system: ControllerSystem) -> bool:
-        """Drain a manager and stop its actors. Returns whether it drained within 60 virtual seconds."""
+        """Stop a manager after its work in progress. Returns whether this work ended within 60 virtual seconds."""
         system.actors.tell(MANAGER, Drain())
         drained = self.run_until(lambda: system.end is not None, within=60.0)
         system.halt()
         return drained
 
     def describe(self, system: ControllerSystem, actor: str) -> Object:
-        """Return what an actor of the system reports about itself, as decoded JSON. actor: its name."""
+        """Return the reply of an actor to the message Describe, as decoded JSON. actor: its name."""
         description = self.world.ask(system.actors, actor, Describe())
         facts: Object = orjson.loads(description.facts)
         return facts

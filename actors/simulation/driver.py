@@ -333,7 +333,7 @@ def _call_outside(command: Outside) -> Outcome:
 
 
 def returned(value: Any) -> Done:
-    """Return the outcome of an external call that returned this value. Raises TypeError unless it is plain data."""
+    """Return the outcome of a successful external call with this result. Raises TypeError unless it is plain data."""
     return Done(pack(value))
 
 

@@ -114,7 +114,7 @@ class Processes:
                     self.start_again(name)
 
     def note(self, process: str, text: str) -> None:
-        """Add a note to the trace, if the cluster is traced."""
+        """Add a text to the trace of the simulation, if there is one. process: name of a process, or ""."""
         if self._trace is not None:
             self._trace.note(self.world.clock.monotonic(), process, "cluster", text)
 

@@ -1,4 +1,4 @@
-"""Combination of several settings on one cluster."""
+"""Combination of several settings of simulated runs into one."""
 
 from __future__ import annotations
 

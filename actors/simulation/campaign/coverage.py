@@ -110,7 +110,7 @@ class Coverage:
         return {kind for kind, _ in self.struck}
 
     def at(self, step: Step) -> Counter[FaultKind]:
-        """Return the number of faults of each kind that struck at a step."""
+        """Return how often each kind of fault struck at a step."""
         return Counter({kind: count for (kind, where), count in self.struck.items() if where == step})
 
     def missed(self, step: Step) -> list[FaultKind]:
@@ -119,7 +119,7 @@ class Coverage:
         return [kind for kind in FaultKind if kind in _possible(step) & self.planned and kind not in there]
 
     def summary(self) -> str:
-        """Return a summary of the coverage in one line."""
+        """Return a summary of the fault coverage in one line."""
         possible = {(kind, step) for step in self.taken for kind in _possible(step) & self.planned}
         hit = len(possible & self.struck.keys())
         return (
@@ -146,7 +146,7 @@ class Coverage:
 
 
 def _possible(step: Step) -> frozenset[FaultKind]:
-    """Return the kinds of faults that may strike at a step of a controller."""
+    """Return the kinds of faults that can strike at a step (a command or a handled message) of a controller."""
     what = step[1]
     if what.startswith("handle "):
         return AT_MESSAGES
@@ -175,7 +175,7 @@ def step_of(command: Command) -> str:
 
 
 class CoverageRecorder:
-    """Recorder of the coverage of one run. Must be created before any process starts."""
+    """Recorder of the fault coverage of one run. Must be created before any process starts."""
 
     def __init__(self, cluster: SimulatedCluster, checker: InvariantChecker, plan: Collection[Fault]) -> None:
         self.coverage = Coverage(planned={fault.kind for fault in plan})

@@ -212,7 +212,7 @@ def _replay(failed: Run) -> Iterator[str]:
 
 
 def replay_of(failed: Run) -> str:
-    """Return the command that replays the run."""
+    """Return the command line that replays the failed run."""
     return replay_command(failed.setting, failed.seed, failed.faults, failed.chosen)
 
 
@@ -221,7 +221,7 @@ def _last_syncs(failed: Run) -> list[str]:
 
 
 def _words(failed: Run) -> set[str]:
-    """Return the words in the texts of the violations, which include keys, names and kinds of objects."""
+    """Return all words in the texts of the violations. Keys, names and kinds of objects are among them."""
     text = " ".join(violation.text for violation in failed.violations)
     return {word.strip(".:,") for word in _WORD.findall(text)}
 

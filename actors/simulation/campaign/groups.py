@@ -22,7 +22,10 @@ _REPEATED = re.compile(r"('[^']*')(, \1)+")
 
 
 def pattern_of(violation: Violation) -> str:
-    """Return the text of a violation without its time, numbers, and the parts of names that seeds draw."""
+    """Return the text of a violation in a form that is equal for similar failures.
+
+    It contains no time, no numbers, and no parts of names that seeds draw.
+    """
     text = violation.text
     if violation.invariant in (SETTLES, ACTIONS_ARE_POSSIBLE):  # "after 250 s: " and a list in no particular order
         text = "; ".join(sorted({_pattern(part) for part in text.partition(": ")[2].split("; ")}))
@@ -57,7 +60,7 @@ class Groups:
         self._groups: dict[str, list[Tried]] = {}
 
     def add(self, failed: Tried) -> str:
-        """Add a failed seed. Returns its report, or only a reference to an earlier seed with a similar failure."""
+        """Add a failed seed. Returns its report, or a reference to an earlier seed if that failed similarly."""
         similar = self._groups.setdefault(pattern_of(failed.violations[0]), [])
         similar.append(failed)
         if len(similar) == 1:
@@ -70,7 +73,7 @@ class Groups:
         )
 
     def lines(self) -> Iterator[str]:
-        """Yield a line for each group, the largest group first: the number of seeds, the pattern, and the seeds."""
+        """Yield a line for each group of similar failures, largest first: number of seeds, violation, and seeds."""
         for pattern, similar in sorted(self._groups.items(), key=lambda group: -len(group[1])):
             seeds = " ".join(str(failed.seed) for failed in similar[:MOST_SEEDS])
             more = f" and {len(similar) - MOST_SEEDS} more" if len(similar) > MOST_SEEDS else ""

@@ -20,14 +20,14 @@ class KeptSeedsError(ValueError):
 
 
 class KeptSeeds:
-    """Failed seeds of one setting in the file. All methods raise KeptSeedsError if the file is unusable."""
+    """The failed seeds of one setting in a file. All methods raise KeptSeedsError if the file is unusable."""
 
     def __init__(self, file: Path, *, setting: str) -> None:
         self._file, self._setting = file, setting
         self._read()
 
     def seeds(self) -> tuple[int, ...]:
-        """Return the seeds in the order of the file."""
+        """Return the failed seeds of the setting, in the order of the file."""
         return tuple(seed for setting, seed in self._read() if setting == self._setting)
 
     def record(self, seed: int, violated: Iterable[str]) -> None:

@@ -57,7 +57,7 @@ class KeyState(NamedTuple):
 
 
 class SyncLog:
-    """Recorder of the last sync of each key. Must be attached to a cluster before any process starts."""
+    """Recorder of the last reconciliation of each key. Must be attached to a cluster before any process starts."""
 
     def __init__(self) -> None:
         self._syncs: dict[tuple[str, str, str, str], _Sync] = {}  # by process, controller's actor, queue and key
@@ -83,7 +83,7 @@ class SyncLog:
         cluster.started.append(started)
 
     def states(self, cluster: SimulatedCluster) -> list[KeyState]:
-        """Return the state of every key that was synced, is pending, or belongs to an object on the server."""
+        """Return a KeyState for each key that was synced, is pending, or belongs to an object on the server."""
         found: list[KeyState] = []
         for process, running in cluster.processes.items():
             for spec in running.specs:
@@ -197,7 +197,7 @@ def _difference(system: ControllerSystem, resource: Resource[Any], key: Key, ver
 
 
 def is_named(state: KeyState, words: Collection[str]) -> bool:
-    """Report whether the words contain the key, as "namespace/name" or "name"."""
+    """Report whether the words contain the key of a KeyState, as "namespace/name" or "name"."""
     return state.key in words or split_key(state.key)[1] in words
 
 

@@ -40,7 +40,7 @@ class SentMessage(NamedTuple):
 
     @property
     def message(self) -> Any:
-        """The decoded message; None if it cannot be decoded."""
+        """Return the decoded message; None if it cannot be decoded."""
         try:
             return decode(self.frame)
         except DecodeError:

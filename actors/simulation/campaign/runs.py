@@ -254,7 +254,7 @@ class _Run:
         )
 
     def _numbered(self, number: int, action: Action) -> Action:
-        """Return a copy of the action that records the time when it is done. number: its number in the scenario."""
+        """Return a copy of a user action that records when it is carried out. number: its number in the scenario."""
 
         def do(cluster: SimulatedCluster) -> bool:
             done = action.do(cluster)

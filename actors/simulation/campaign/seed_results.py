@@ -1,4 +1,4 @@
-"""Result of one seed of a campaign."""
+"""Result of running one seed, as a value that can be pickled."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Setting:
     calls: bool | None = None
 
     def __post_init__(self) -> None:
-        """Raise TypeError for fields of a wrong type, and if controllers need an `outside` that is missing."""
+        """Raise TypeError if a field has a wrong type, or if the controllers require an `outside` that is missing."""
         check_text("name of a Setting", self.name)
         if not callable(self.controllers):
             checked_specs(f"controllers of {self.name}", self.controllers)
@@ -136,11 +136,11 @@ class Setting:
         return self.outside is not None if self.calls is None else self.calls
 
     def number(self, seed: int) -> int:
-        """Return the number of the seed's scenario."""
+        """Return the number of the scenario that a seed runs."""
         return seed if self.scenarios is None else seed % self.scenarios
 
     def scenario(self, number: int, *, draw: Callable[[str], Random] | None = None) -> Scenario:
-        """Create the scenario of this number. draw: see Scenario."""
+        """Create a scenario, which determines user actions and options. draw: see Scenario."""
         fleet, pod = self.fleet(number), self.pod(number)
         return Scenario(
             number,
@@ -174,7 +174,7 @@ class Setting:
         return any(PERSISTENT_VOLUMES in spec.resources for spec in self.some_specs())
 
     def composed(self, number: int) -> Composition:
-        """Return the composition of the trials whose controllers run in this scenario."""
+        """Return the Composition of all trials whose controllers run in the scenario of this number."""
         options = self.options(number) or Options()
         hollow = hollow_specs(nodes=1, zones=1, volumes=self.has_volumes())
         hollow = tuple(spec for spec in hollow if spec.name != HOLLOW_NODES or self.has_heartbeats())
@@ -185,7 +185,7 @@ class Setting:
 
 @lru_cache(maxsize=64)
 def _actors(setting: Setting) -> tuple[str, ...]:
-    """Return the names of the actors in all runs of a setting."""
+    """Return the names of the actors in the runs of a setting, and patterns such as "informer:*"."""
     specs = setting.some_specs()
     names = {spec.name for spec in specs}
     tables = plan_tables(specs, options=Options(), enabled=names, make_table=new_table).tables
@@ -241,7 +241,7 @@ class Composition:
         )
 
     def actions(self, scenario: Scenario) -> list[Action]:
-        """Return the actions of all users, in order of time."""
+        """Return the user actions of all trials, in order of time."""
         if self._setting.actions is not None:
             return list(self._setting.actions(scenario))
         trials = [trial for trial in self.trials if trial.actions is not no_actions]

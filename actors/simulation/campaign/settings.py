@@ -260,7 +260,7 @@ AUTOSCALERS_SETTING = Setting(
 
 
 def _job_options(scenario: int) -> Options | None:
-    """Return the options of a scenario: gang scheduling of Jobs is enabled in scenarios with an odd number."""
+    """Return options that enable gang scheduling of Jobs in scenarios with an odd number; otherwise None."""
     if scenario % 2 == 0:
         return None
     return flags("--feature-gates=GenericWorkload=true,WorkloadWithJob=true")

@@ -1,4 +1,4 @@
-"""User actions of a setting as a value, which hypothesis draws instead of a seed."""
+"""User actions as a value that hypothesis can draw, instead of actions that a seed determines."""
 
 from __future__ import annotations
 

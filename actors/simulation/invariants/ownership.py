@@ -74,7 +74,7 @@ def declared_controller(
     deletes: Sequence[Resource] = (),
     deletes_any: bool = False,
 ) -> DeclaredController:
-    """Return the declaration of the controller with this name. client: by default the name of the controller."""
+    """Return a DeclaredController for the name of a controller. client: by default this name."""
     return DeclaredController(controller_name(controller), client or controller, owns, deletes, deletes_any)
 
 

@@ -84,7 +84,10 @@ class QuotasAreNotExceeded:
                 self._check(change.storage, split_key(change.key)[0], fail)
 
     def _counted(self, change: StoreChange) -> None:
-        """Compute the usage that the controller's first count of a new limit missed, after a change of a quota."""
+        """Update the usage that a quota does not charge yet, after its status was written.
+
+        When the controller writes a new limit, its count does not include objects created since it listed them.
+        """
         self._unseen.pop(change.key, None)
         if change.type == MODIFIED:
             quota, before = decoded(change.raw), decoded(change.previous)

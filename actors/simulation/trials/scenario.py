@@ -1,4 +1,4 @@
-"""Scenario of a run, which a number determines: user actions with their times, and the nodes that they affect."""
+"""Scenario of a run: the source of its user actions, which a number determines, and the nodes that they affect."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Scenario:
         return random.Random(f"{what} {self.number}") if self._draw is None else self._draw(what)
 
     def times(self, chance: random.Random, count: int, *, first: float = 3.0) -> list[float]:
-        """Draw `count` times at which users act, in ascending order."""
+        """Draw times for user actions, in virtual seconds and ascending order. count: number of times."""
         return sorted(round(chance.uniform(first, self.seconds), 2) for _ in range(count))
 
     def names(self, chance: random.Random, base: str, most: int) -> list[str]:

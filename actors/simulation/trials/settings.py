@@ -14,7 +14,7 @@ from kcm.runtime.cloud.fake import FakeCloud
 
 
 def options_of(cluster: SimulatedCluster) -> Options:
-    """Return the options of the first manager."""
+    """Return the options of the cluster's first manager."""
     return cluster.processes["manager"].options or Options()
 
 

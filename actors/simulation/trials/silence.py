@@ -25,5 +25,5 @@ def is_silent(node: Object) -> bool:
 
 
 def no_node_is_silent(cluster: SimulatedCluster) -> bool:
-    """Report whether no node is silenced."""
+    """Report whether no node of the cluster is silenced by a user action."""
     return not any(map(is_silent, cluster.shown(NODES)))

@@ -132,7 +132,7 @@ class LiveReadsHaveACause:
                         self._versions[self._storages[change.storage], change.key] = version
 
     def _forget(self, process: str, name: str) -> None:
-        """Drop the state of the previous incarnation of an actor."""
+        """Drop everything recorded about the previous incarnation of an actor. name: its name."""
         del self._causes[process, name]
         self._read_once = {target for target in self._read_once if target[:2] != (process, name)}
         self._read_versions = {

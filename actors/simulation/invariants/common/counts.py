@@ -69,7 +69,7 @@ class _Pod:
 
 @dataclass(slots=True)
 class _Allowance:
-    """Numbers of creations and deletions that a sync may still submit, by the state known at its beginning."""
+    """Numbers of pods that a reconciliation may still create and delete, by the state at its beginning."""
 
     creations: int
     deletions: int
@@ -225,7 +225,7 @@ class NoPodTooMany:
         allowance: _Allowance,
         fail: Fail,
     ) -> None:
-        """Check that the allowance permits the commands, and deduct them from it."""
+        """Check that the remaining allowance permits the commands, and reduce it."""
         for command in commands:
             if isinstance(command, Create) and command.resource == PODS.id and not command.subresource:
                 pod = decode_object(command.body)

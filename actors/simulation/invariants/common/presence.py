@@ -176,7 +176,7 @@ class NeverMorePodsThanWanted:
             self._active.setdefault(now, {}).setdefault(uid, _Active(change.key, change.revision, None))
 
     def _check_created(self, decision: _Decision, body: bytes, fail: Fail) -> None:
-        """Check the number of the owner's pods after the server has created a pod. body: the pod."""
+        """Check the number of active pods of an owner after the server has created another one. body: that pod."""
         pod = decode_object(body)
         owner = controller_of(pod)
         active = self._active.get(owner.uid, {}) if owner is not None else {}

@@ -239,7 +239,7 @@ def _concerned(system: ControllerSystem, command: Command) -> tuple[OwnerRef | N
 
 
 def _of(owner: str, key: Key) -> str:
-    """Return the key of an owner's pod in the histories."""
+    """Return the identifier of an owner's pod in the histories `_ready` and `_there`."""
     return f"{owner} {key}"
 
 

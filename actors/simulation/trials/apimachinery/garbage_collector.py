@@ -25,7 +25,10 @@ UNKNOWN_UID = "00000000-0000-4000-8000-000000000000"  # a uid that no object has
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create families of ConfigMaps: owners with dependents and their dependents. Then delete the owners."""
+    """Return the user actions of a scenario.
+
+    Users create families of ConfigMaps: owners, dependents, and dependents of these. Then they delete the owners.
+    """
     chance = scenario.chance("garbage collector actions")
     for number in range(chance.choice((0, 1, 1, 2, 3))):
         yield from _family(scenario, chance, f"{FAMILY}{number}")

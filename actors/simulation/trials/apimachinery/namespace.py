@@ -21,7 +21,10 @@ OURS = ("held", "kept")  # names of this trial's ConfigMaps, in addition to c0, 
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create, fill and delete one to three namespaces. Some objects and namespaces have an additional finalizer."""
+    """Return the user actions of a scenario.
+
+    Users create, fill and delete one to three namespaces. Some objects and namespaces have an additional finalizer.
+    """
     chance = scenario.chance("namespace actions")
     for number in range(chance.choice((1, 1, 2, 3))):
         yield from _team(scenario, chance, f"{TEAM}{number}")
@@ -86,7 +89,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return the ConfigMaps that users created in each namespace of this trial."""
+    """Return the names of the ConfigMaps that users created in each namespace of this trial."""
     return {
         f"namespace {name_of(namespace)}": sorted(_own(cluster, name_of(namespace)))
         for namespace in cluster.list(NAMESPACES)

@@ -83,7 +83,7 @@ def _data(cluster: SimulatedCluster) -> Mapping[str, str]:
 
 
 def _tokens(cluster: SimulatedCluster) -> Mapping[str, bytes]:
-    """Return the keys of all tokens that must sign now, by token id."""
+    """Return the signing keys of all tokens that must sign cluster-info now, by token id."""
     now = cluster.clock.now()
     secrets: list[Object] = [secret for secret in cluster.shown(SECRETS, NAMESPACE) if secret.get("type") == TYPE]
     return dict(filter(None, (key_to_sign_with(secret, now=now) for secret in secrets)))
@@ -103,7 +103,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return the data of cluster-info, without signatures of tokens that belong to the token cleaner's trial."""
+    """Return the data of the ConfigMap cluster-info, without signatures of the token cleaner's tokens."""
     theirs = f"{SIGNATURE}{EXPIRING}"
     return {"cluster-info": {key: text for key, text in _data(cluster).items() if not key.startswith(theirs)}}
 

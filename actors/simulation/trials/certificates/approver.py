@@ -23,7 +23,10 @@ from kcm.protocols.objects import name_of
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create requests of kubelets for their first certificate or a renewal, of impostors, and with too many usages."""
+    """Return the user actions of a scenario.
+
+    Kubelets request their first certificate or a renewal; impostors imitate them; some requests have too many usages.
+    """
     chance = scenario.chance("certificate approving actions")
     for number, at in enumerate(scenario.times(chance, chance.choice((0, 1, 2, 4)))):
         kind = chance.choice((OWN, OWN, FIRST, FORGED, GREEDY))

@@ -20,7 +20,10 @@ AGES = (HOUR / 2, 5 * HOUR, 30 * HOUR)  # seconds since the decision; far from t
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create requests for a signer outside Kubernetes that were approved or denied some time ago."""
+    """Return the user actions of a scenario.
+
+    Users create requests for a signer outside Kubernetes that were approved or denied some time ago.
+    """
     chance = scenario.chance("certificate cleaning actions")
     for number in range(chance.choice((0, 1, 2, 3))):
         name = f"{FOREIGN.name}-old-{number}"

@@ -1,4 +1,4 @@
-"""Kinds of certificate requests in trials, with their users, signers and expected results, and user actions on them."""
+"""Certificate requests in trials: their kinds, their expected results, and user actions on them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ KINDS: Mapping[str, RequestKind] = {
 
 
 def kind_of(name: str) -> RequestKind | None:
-    """Return the kind of the request with this name; None for a request of no kind."""
+    """Return the RequestKind of a request by the request's name; None for requests of other trials."""
     return KINDS.get(name.partition("-")[0])
 
 

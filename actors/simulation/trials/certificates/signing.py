@@ -25,7 +25,10 @@ from kcm.protocols.objects import name_of
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create requests of users and kubelets, approve or deny them, and replace the certificate authority meanwhile."""
+    """Return the user actions of a scenario.
+
+    Users and kubelets create requests, which are approved or denied, and the certificate authority is replaced.
+    """
     chance = scenario.chance("certificate signing actions")
     for number, at in enumerate(scenario.times(chance, chance.randint(1, 3))):
         kind = chance.choice((CLIENT, CLIENT, SERVING, NAMELESS, SERVER, FOREIGN))

@@ -19,7 +19,10 @@ from kcm.protocols.resources import NODES
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Shut down a machine, sometimes only for a limited time, and terminate another machine."""
+    """Return the user actions of a scenario.
+
+    Users shut down a machine, sometimes only for a limited time, and terminate another machine.
+    """
     chance, pool = scenario.chance("cloud node lifecycle actions"), scenario.nodes
     if chance.random() < 0.3 and (name := pool.take()) is not None:
         yield from _shut_down(scenario, chance, name)

@@ -17,7 +17,7 @@ from kcm.protocols.resources import NODES
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Delete up to two nodes."""
+    """Return the user actions: delete up to two nodes."""
     chance = scenario.chance("node route actions")
     for _ in range(chance.choice((0, 0, 0, 1, 1, 2))):
         if (name := scenario.nodes.take(removed=True)) is not None:

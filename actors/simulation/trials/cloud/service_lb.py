@@ -29,7 +29,10 @@ TYPES = ("LoadBalancer", "LoadBalancer", "ClusterIP", "NodePort")
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Change the types of one to three Services, and exclude nodes from load balancers, some only for a while."""
+    """Return the user actions of a scenario.
+
+    Users change the types of one to three Services, and exclude nodes from load balancers, some only for a while.
+    """
     chance = scenario.chance("service load balancer actions")
     for name in scenario.names(chance, NAME, 3):
         user = _User(chance, name)

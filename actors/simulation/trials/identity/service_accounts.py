@@ -14,7 +14,7 @@ from kcm.protocols.resources import SERVICE_ACCOUNTS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create and delete namespaces, and delete some of the service accounts."""
+    """Return the user actions: create and delete namespaces, and delete some of the service accounts."""
     yield from create_and_delete_namespaces(scenario, "accounts")
     chance = scenario.chance("service account actions")
     for at in scenario.times(chance, chance.randint(0, 3)):

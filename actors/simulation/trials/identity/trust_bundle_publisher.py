@@ -35,7 +35,10 @@ def _bundle(name: str, signer: str) -> Object:
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create a bundle of a former authority and one of another signer, and falsify or delete the published bundle."""
+    """Return the user actions of a scenario.
+
+    Users create a bundle of a former authority and one of another signer, and falsify or delete the published bundle.
+    """
     chance = scenario.chance("trust bundle actions")
     times = scenario.times(chance, 4)
     if chance.random() < 0.5:

@@ -16,7 +16,10 @@ from kcm.protocols.services import HEADLESS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Delete Endpoints. Actions on Services belong to the trial of the EndpointSlice controller."""
+    """Return the user actions of a scenario.
+
+    Users delete Endpoints. Actions on Services belong to the trial of the EndpointSlice controller.
+    """
     chance = scenario.chance("endpoints actions")
     for at in scenario.times(chance, chance.randint(0, 3)):
         number = chance.randrange(4)

@@ -38,7 +38,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create and change Services, and falsify or delete their slices."""
+    """Return the user actions: create and change Services, and falsify or delete their slices."""
     yield from services(scenario)
     chance = scenario.chance("endpointslice actions")
     for at in scenario.times(chance, chance.randint(0, 3)):

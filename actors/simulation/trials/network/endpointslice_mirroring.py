@@ -25,7 +25,9 @@ PORTS = ({"port": 5432, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"})
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create a Service without a selector and its Endpoints, change these, and falsify their slices.
+    """Return the user actions of a scenario.
+
+    Users create a Service without a selector and its Endpoints, change these, and falsify their slices.
 
     This is done in half of the scenarios.
     """

@@ -34,13 +34,13 @@ class Period(NamedTuple):
 
 
 def draw_period(scenario: Scenario, chance: random.Random) -> Period:
-    """Draw a period, which ends in half of the cases."""
+    """Draw the Period of an event on a node. It ends in half of the cases."""
     [at] = scenario.times(chance, 1, first=FIRST)
     return Period(at, at + chance.choice(DURATIONS), chance.random() < 0.5)
 
 
 def draw_periods(scenario: Scenario, chance: random.Random, *, most: int = 3) -> list[Period]:
-    """Draw one to `most` periods, one after the other. The last one ends in half of the cases, all others always."""
+    """Draw one to `most` successive Periods of events on a node. The last one ends in half of the cases."""
     times = scenario.times(chance, chance.randint(1, most), first=FIRST)
     periods = []
     for at, following in zip(times, [*times[1:], math.inf], strict=True):

@@ -14,7 +14,10 @@ from kcm.protocols.resources import NODES
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Delete a node and register it again, so that its CIDR is released and a new CIDR is allocated."""
+    """Return the user actions of a scenario.
+
+    Users delete a node and register it again, so that its CIDR is released and a new CIDR is allocated.
+    """
     chance = scenario.chance("node ipam actions")
     if chance.random() < 0.5 and (name := scenario.nodes.take(removed=True)) is not None:
         yield from reregister(scenario.nodes.machines[name], draw_period(scenario, chance))

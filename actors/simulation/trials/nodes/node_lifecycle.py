@@ -1,7 +1,7 @@
 """Simulation trial of the node lifecycle controller.
 
-The end state does not contain NoExecute taints in zones whose eviction rate is 0: it depends on timing which nodes were
-tainted before the zone was disrupted.
+The end state, which is compared with a run without faults, does not contain NoExecute taints in zones whose eviction
+rate is 0: it depends on timing which nodes were tainted before the zone was disrupted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kcm.protocols.resources import NODES, PODS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Silence all nodes or all nodes of a zone, and silence or cordon single nodes."""
+    """Return the user actions: silence all nodes or all nodes of a zone, and silence or cordon single nodes."""
     chance, pool = scenario.chance("node lifecycle actions"), scenario.nodes
     outage = chance.random()
     if outage < 0.15:

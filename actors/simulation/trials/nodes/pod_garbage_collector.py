@@ -25,7 +25,10 @@ from kcm.protocols.resources import NODES, PODS
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create a pod on a missing node and pods that terminate soon, and taint a silent node as out of service."""
+    """Return the user actions of a scenario.
+
+    Users create a pod on a missing node and pods that terminate soon, and taint a silent node as out of service.
+    """
     chance = scenario.chance("pod garbage collector actions")
     if chance.random() < 0.5:
         [at] = scenario.times(chance, 1, first=FIRST)

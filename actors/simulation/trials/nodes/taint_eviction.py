@@ -1,7 +1,7 @@
 """Simulation trial of the taint eviction controller.
 
-The end state does not contain pods without an owner on nodes whose taints were removed again: it depends on timing
-which of these pods were evicted.
+The end state, which is compared with a run without faults, does not contain pods without an owner on nodes whose taints
+were removed again: it depends on timing which of these pods were evicted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ PATIENT = "patient"  # prefix of the names of pods that tolerate all taints
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Taint a node that has pods with different tolerations, and create pods elsewhere that tolerate all taints."""
+    """Return the user actions of a scenario.
+
+    Users taint a node that has pods with different tolerations, and create pods elsewhere that tolerate all taints.
+    """
     chance, pool = scenario.chance("taint eviction actions"), scenario.nodes
     if chance.random() < 0.4 and (name := pool.take()) is not None:
         yield from _maintenance(scenario, chance, name)

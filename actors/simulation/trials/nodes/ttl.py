@@ -15,7 +15,7 @@ from kcm.protocols.resources import NODES
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Remove or change the TTL annotation of a node that no action deletes."""
+    """Return the user actions: remove or change the TTL annotation of a node that no action deletes."""
     chance = scenario.chance("ttl actions")
     if chance.random() < 0.5:
         [name], [at] = scenario.nodes.keep(chance, 1), scenario.times(chance, 1, first=FIRST)

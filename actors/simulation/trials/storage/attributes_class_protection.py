@@ -16,7 +16,10 @@ from kcm.protocols.volumes import ATTRIBUTES_CLASS_PROTECTION
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
-    """Create up to two classes, each with a volume that uses it; delete some classes and volumes in random order."""
+    """Return the user actions of a scenario.
+
+    Users create up to two classes, each with a volume that uses it; delete some classes and volumes in random order.
+    """
     chance = scenario.chance("attributes class protection actions")
     for number in range(chance.randint(0, 2)):
         name = f"speed-{number}"

@@ -1,4 +1,4 @@
-"""User actions on workloads: create, scale, change, replace and delete workloads, and delete and create pods."""
+"""User actions on workloads and their pods: create, scale, change, replace, delete."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class WorkloadUser:
         yield create(at, self.resource, self.new())
 
     def remove(self, at: float) -> Iterator[Action]:
-        """Delete the workload and its pods.
+        """Yield the action that deletes the workload and its pods.
 
         Foreground deletion is drawn only if all pods will disappear; otherwise it would not end.
         """

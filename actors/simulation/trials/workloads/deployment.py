@@ -54,13 +54,13 @@ def _change_strategy(user: WorkloadUser, at: float) -> Iterator[Action]:
 
 
 def _restart(user: WorkloadUser, at: float) -> Iterator[Action]:
-    """Restart the pods, as `kubectl rollout restart` does."""
+    """Yield the action that restarts the pods, as `kubectl rollout restart` does."""
     template = {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": f"at {at}"}}}
     yield merge(at, DEPLOYMENTS, user.key, {"spec": {"template": template}}, "restart")
 
 
 def _pause(user: WorkloadUser, at: float) -> Iterator[Action]:
-    """Pause the Deployment for a limited time.
+    """Yield the actions that pause the Deployment and resume it some seconds later.
 
     If it stayed paused, the end state would depend on the progress of its rollout.
     """
@@ -71,7 +71,10 @@ def _pause(user: WorkloadUser, at: float) -> Iterator[Action]:
 
 
 def _delete_pod_unless_blocked(user: WorkloadUser, at: float) -> Iterator[Action]:
-    """Delete a pod, unless the Deployment cannot have one before a later action, which would wait for this action."""
+    """Yield the action that deletes a pod, skipped while the Deployment is paused or blocked.
+
+    Later actions wait for this one. So it must not wait for a pod that only a later action lets the Deployment create.
+    """
     for action in delete_pod(user, at):
         yield unless_blocked(action, user.key)
 

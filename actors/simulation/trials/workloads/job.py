@@ -183,7 +183,7 @@ def _result(job: Object) -> tuple[list[str], int | None]:
 
 
 def _expected_result(job: Object) -> tuple[list[str], int | None]:
-    """Return the result that a Job must have, as `_result` does. It depends only on the command of its container."""
+    """Return the result that `_result` must return for a finished Job. It depends only on the container's command."""
     (container,) = job["spec"]["template"]["spec"]["containers"]
     if FAILS in container.get("command", ()):
         return ["Failed"], None

@@ -34,7 +34,7 @@ STORAGE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage
 
 
 def _actions(scenario: Scenario) -> Iterator[Action]:
-    """Create and change StatefulSets.
+    """Return the user actions: create and change StatefulSets.
 
     All StatefulSets of a scenario, including recreated ones, have the same claim templates and the same retention
     policy.
