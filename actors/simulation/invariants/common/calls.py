@@ -112,9 +112,10 @@ class LiveReadsHaveACause:
                         self._causes[process, submit.sender] -= 1
                         if self._causes[process, submit.sender] < 0:
                             fail(f"{submit.sender} reads {command} without a cause")
-            case OutcomeReceived(process, _, sender, _, outcome) if sender in self._ownership.senders:
+            case OutcomeReceived(process, _, sender, command, outcome) if sender in self._ownership.senders:
                 if not isinstance(outcome, Done):
-                    self._causes[process, sender] += 1
+                    # The next attempt repeats a failed read, and the successful read of the owner before it.
+                    self._causes[process, sender] += 2 if isinstance(command, List) else 1
             case Admitted(process, name, incarnation, lost):
                 if self._incarnations.get((process, name)) == incarnation:
                     self._causes[process, name] += len(lost)
