@@ -5,8 +5,8 @@
     driven = drive(reconciler, "default/web", bench.accept, tables=bench.tables)
     assert deleted_keys(driven) == ["default/web-1"]
 
-`drive` does what the controller actor does: it sends commands, and puts their outcomes into the overlay before the
-reconciler continues. The tables themselves stay unchanged until the test calls `bench.show(...)` or
+`drive` does what the controller actor does: it sends commands, and makes their outcomes visible to the reconciler
+before it continues. The informer caches (`bench.tables`) stay unchanged until the test calls `bench.show(...)` or
 `bench.catch_up()`, as if the watches were late until then.
 """
 
@@ -77,7 +77,9 @@ class StillClock:
 
 
 class Bench:
-    """Tables filled with the given objects, and a fake API server that accepts every write.
+    """Test bench for a reconciler: tables with the given objects, and a fake API server that accepts every write.
+
+    A table is the informer cache of one resource.
 
     An object that is read from the tables cannot be modified: an attempt raises a TypeError.
 
@@ -111,31 +113,34 @@ class Bench:
         self.tables = Tables(self._by_id)
 
     def forget_writes(self) -> None:
-        """Drop the reconciler's writes that the tables do not contain yet, as a crash would. Replaces `tables`."""
+        """Drop the reconciler's writes that the informer caches do not contain yet, as a crash would."""
         self.tables = Tables(self._by_id)
 
     def show(self, resource: Resource[M], obj: Object | M) -> None:
-        """Put an object into its table, as a watch event would. It gets a new resourceVersion unless it has one."""
+        """Put an object into its informer cache, as a watch event would.
+
+        The object gets a new resourceVersion unless it has one.
+        """
         entry = self._entry(self._by_id[resource.id], obj)
         self._writers[resource.id].put(entry)
 
     def hide(self, resource: Resource, key: Key) -> None:
-        """Delete an object from its table, as a watch event would."""
+        """Delete an object from its informer cache, as a watch event would."""
         self._version += 1
         self._writers[resource.id].remove(key, self._version)
 
     def spoil(self, resource: Resource, key: Key) -> None:
-        """Mark the object of this key as unreadable, as after a malformed object on the watch."""
+        """Mark an object in its informer cache as unreadable, as a watch event with a malformed object would."""
         self._version += 1
         self._writers[resource.id].mark(Unreadable(key, "", self._version, "marked as unreadable by the test", None))
 
     def hear(self) -> None:
-        """Mark all tables as up to date at the present time, as a bookmark on each watch would."""
+        """Mark all informer caches as up to date at the present time, as a bookmark on each watch would."""
         for writer in self._writers.values():
             writer.touch(self.clock.monotonic())
 
     def catch_up(self) -> None:
-        """Put everything that the reconciler has written into the tables, as watch events would."""
+        """Put everything that the reconciler has written into the informer caches, as watch events would."""
         for resource_id, overlay in self.tables.overlays().items():
             self._version += 1
             self._writers[resource_id].replace(overlay.entries(), self._version)
@@ -281,7 +286,7 @@ def drive_steps(
     The function `answer` is called with each command in place of the server, and returns the outcome.
 
     running: generator or coroutine that yields commands.
-    tables: tables that the reconciler reads. The outcomes of its writes are added to their overlays.
+    tables: informer caches that the reconciler reads. The outcomes of its writes are laid over them.
     raises: type of the exception that the generator must raise; None if it must not raise.
     stop_after: stop after this number of batches, before the outcomes of the last batch are received, as in a crash.
     """

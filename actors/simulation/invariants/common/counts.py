@@ -271,7 +271,7 @@ def _owner(own: _ProcessState, command: Command) -> tuple[str, OwnerRef] | None:
 def _record_outcome(own: _ProcessState, command: Command, outcome: Outcome, allowance: _Allowance | None) -> None:
     """Record what an outcome contains about pods and owners.
 
-    allowance: allowance of the sync that submitted the command.
+    allowance: numbers of pods that the command's sync may still create and delete; None if the sync is unknown.
     """
     match command, outcome:
         case Create(PODS.id), _:

@@ -161,10 +161,10 @@ class OrderIsKept:
         self._ready.note(known_as, version, since)
 
     def _submitted(self, process: str, system: ControllerSystem, submit: Submit, fail: Fail) -> None:
-        """Check submitted commands.
+        """Check the commands of a submission against the order of pods.
 
-        Syncs are inferred by the reconciled key, not by the owner of a pod, as a sync may begin with commands on
-        revisions or claims.
+        Commands with the same reconciled key are assigned to the same sync, even if the first ones are about revisions
+        or claims instead of pods.
         """
         pods, sets = system.tables[PODS.id], system.tables[STATEFULSETS.id]
 
