@@ -1,7 +1,7 @@
 """Tenant operator: a Tenant has an account in an external directory, and namespaces with a quota and admins.
 
 kubectl apply -f examples/tenant-crd.yml -f examples/tenant.yml
-python examples/tenant_operator.py KUBECONFIG
+python examples/tenant_operator.py --kubeconfig ~/.kube/config
 """
 
 import sys
@@ -11,7 +11,6 @@ from directory import Directory
 
 from kcm import (
     ControllerSpec,
-    ControllerSystem,
     Key,
     Object,
     Queue,
@@ -19,7 +18,7 @@ from kcm import (
     RequeueAfter,
     Resource,
     Watch,
-    api_transport,
+    main,
 )
 from kcm.commands import delete, record
 from kcm.objects import controlled_by, is_deleting, key_of, name_of, own, owned, set_condition, uid_of
@@ -113,11 +112,5 @@ def tenant_spec(directory: Directory) -> ControllerSpec:
     )
 
 
-def main(kubeconfig: str) -> None:
-    with api_transport(kubeconfig) as transport:
-        with ControllerSystem(transport=transport, controllers=(tenant_spec(Directory()),)) as system:
-            system.wait()
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main([tenant_spec(Directory())], name="tenant-operator"))

@@ -1,15 +1,15 @@
 """Controller of a custom resource: creates a Deployment for each Website, and reports its ready replicas.
 
 kubectl apply -f examples/website-crd.yml -f examples/website.yml
-python examples/website_controller.py KUBECONFIG
+python examples/website_controller.py --kubeconfig ~/.kube/config
+
+It runs beside the cluster's controller manager, with a Lease of its own.
 """
 
 import sys
 
 from kcm import (
-    BUILT_IN,
     ControllerSpec,
-    ControllerSystem,
     Key,
     Object,
     Queue,
@@ -17,7 +17,7 @@ from kcm import (
     Resource,
     Tables,
     Watch,
-    api_transport,
+    main,
 )
 from kcm.commands import record
 from kcm.objects import is_deleting, name_of, own
@@ -74,13 +74,5 @@ WEBSITE = ControllerSpec(
 )
 
 
-def main(kubeconfig: str) -> None:
-    with (
-        api_transport(kubeconfig) as transport,
-        ControllerSystem(transport=transport, controllers=(*BUILT_IN, WEBSITE)) as system,
-    ):
-        system.wait()
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main([WEBSITE], name="website-controller"))

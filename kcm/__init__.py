@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kcm.clusters import ApiServer, LocalCluster
     from kcm.commands import *  # noqa: F403
     from kcm.manager import *  # noqa: F403
-    from kcm.manager import BUILT_IN, ControllerSystem, api_transport
+    from kcm.manager import BUILT_IN, ControllerSystem, api_transport, main
     from kcm.manager import InvalidOptions as InvalidOptions
     from kcm.metrics import *  # noqa: F403
     from kcm.objects import *  # noqa: F403
@@ -74,6 +74,7 @@ else:
             "installed_controllers",
             "InvalidOptions",
             "InvalidOptionsError",
+            "main",
             "Migration",
             "Options",
             "Pages",
@@ -210,6 +211,7 @@ __all__ = [
     "api_transport",
     "clusters",
     "commands",
+    "main",
     "manager",
     "metrics",
     "objects",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kcm.actors.app.installed import installed_controllers
     from kcm.actors.app.serving import Pages, serve
     from kcm.actors.app.system import ControllerSystem
+    from kcm.actors.command.main import main
     from kcm.actors.controllers.built_in import BUILT_IN
     from kcm.actors.engine.elector import Candidacy, Election, Migration
     from kcm.actors.options import InvalidOptionsError, Options
@@ -38,6 +39,7 @@ else:
             "installed_controllers": "kcm.actors.app.installed:installed_controllers",
             "InvalidOptionsError": "kcm.actors.options:InvalidOptionsError",
             "Migration": "kcm.actors.engine.elector:Migration",
+            "main": "kcm.actors.command.main:main",
             "Options": "kcm.actors.options:Options",
             "Pages": "kcm.actors.app.serving:Pages",
             "read_options": "kcm.actors.app.arguments:read_options",
@@ -68,6 +70,7 @@ __all__ = [
     "Transport",
     "api_transport",
     "installed_controllers",
+    "main",
     "read_options",
     "serve",
 ]

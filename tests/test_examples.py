@@ -12,9 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kcm.runtime.apiserver.process.launch import EmbeddedServer, launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
+from tests.e2e.kubectl import Api
+from tests.e2e.programs import free_port, until
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
@@ -105,6 +108,76 @@ def test_program_with_an_embedded_cluster_serves_metrics() -> None:
     with urllib.request.urlopen(url, timeout=PATIENCE) as page:
         assert b"workqueue_depth" in page.read()
     assert "interrupted: all actors are stopped" in end(process)
+    assert process.returncode == 0
+
+
+def is_served(api: Api, path: str) -> bool:
+    try:
+        return "items" in api.get(path)
+    except OSError:
+        return False
+
+
+def lease_holder(server: EmbeddedServer, name: str) -> str:
+    lease = Api(server.kubeconfig).get(f"/apis/coordination.k8s.io/v1/namespaces/default/leases/{name}")
+    return str(lease["spec"].get("holderIdentity") or "")
+
+
+def test_operator_is_a_program_with_flags_a_lease_and_pages(server: EmbeddedServer) -> None:
+    api = Api(server.kubeconfig)
+    (crd,) = yaml.safe_load_all((EXAMPLES / "tenant-crd.yml").read_text())
+    api.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
+    tenants = "/apis/example.com/v1/tenants"
+    until(lambda: is_served(api, tenants), "tenants are served")
+    api.request("POST", tenants, next(yaml.safe_load_all((EXAMPLES / "tenant.yml").read_text())))
+    port = free_port()
+    flags = (f"--kubeconfig={server.kubeconfig}", "--secure-port=0", f"--port={port}", "--address=127.0.0.1", "--v=1")
+    process = start("examples/tenant_operator.py", *flags)
+    read_until(process, 'Controller starting..." controller="tenant-controller"')
+    name = yaml.safe_load((EXAMPLES / "tenant.yml").read_text())["metadata"]["name"]
+    ready = until(lambda: api.get(f"{tenants}/{name}").get("status", {}).get("namespaces"), "it has namespaces")
+    namespace = api.get(f"/api/v1/namespaces/{ready[0]}")
+    assert {entry["manager"] for entry in namespace["metadata"]["managedFields"]} == {"tenant-operator"}
+    assert lease_holder(server, "tenant-operator")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as page:
+        assert b'leader_election_master_status{name="tenant-operator"} 1.0' in page.read()
+    process.send_signal(signal.SIGTERM)
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, output
+    assert lease_holder(server, "tenant-operator") == "", "the lease is released"
+
+
+@pytest.mark.parametrize(
+    ("flag", "code", "text"),
+    [
+        ("--version", 0, "tenant-operator (kcm "),
+        ("--help", 0, '(default "tenant-operator")'),
+        ("--cluster-cidr=10.0.0.0/8", 1, "Error: unknown flag: --cluster-cidr"),
+        ("tenant", 1, 'Error: "tenant-operator" does not take any arguments, got ["tenant"]'),
+    ],
+)
+def test_flags_of_an_operator_are_its_own(flag: str, code: int, text: str) -> None:
+    process = start("examples/tenant_operator.py", flag)
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert text in " ".join(output.split())
+    assert process.returncode == code
+
+
+def test_installed_controllers_alone_do_not_compete_for_the_lease_of_the_cluster(
+    server: EmbeddedServer, installed: Path
+) -> None:
+    command = ("-P", "-m", "kcm.actors.command", f"--kubeconfig={server.kubeconfig}", "--secure-port=0")
+    process = start(*command, "--controllers=website", path=installed)
+    output, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 1
+    assert (
+        "Error: --controllers enables only controllers of other packages (website-controller), but the Lease "
+        "kube-system/kube-controller-manager is the one of the cluster's controller manager" in output
+    )
+    named = "--leader-elect-resource-name=kube-controller-manager"
+    process = start(*command, "--controllers=website", named, "--v=1", path=installed)
+    read_until(process, 'Controller starting..." controller="website-controller"')
+    end(process)
     assert process.returncode == 0
 
 

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from kcm.actors.app.connection import SERVER_WAIT, connect, wait_for_server
 from kcm.actors.app.local_cluster import CONTEXT, LocalCluster
-from kcm.actors.command.run_setup import CONTROLLER_MANAGER, Launch
-from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.command.run_setup import Launch
 from kcm.actors.options.parsing import PROGRAM
 from kcm.runtime.apiserver.process.launch import MANAGER
 from kcm.runtime.client.config import with_fixed_authority
@@ -48,7 +47,7 @@ def connect_to_cluster(
         metrics=metrics,
     )
     config = load(kubeconfig=str(local.server.kubeconfig) if local is not None else options.client.kubeconfig)
-    installed_clients = frozenset(spec.client or spec.name for spec in launch.installed.specs)
+    installed_clients = frozenset(spec.client or spec.name for spec in launch.program.installed.specs)
     accounts, others = accounts_of(launch), {}
     if local is not None and accounts:
         # Our own account has no more rights than upstream's. Installed controllers have no role, and neither have
@@ -66,7 +65,7 @@ def connect_to_cluster(
         log=launch.log,
         accounts=accounts,
         others=others,
-        program=CONTROLLER_MANAGER,
+        program=launch.program.component,
         programs={client: (PROGRAM, client) for client in installed_clients},
     )
     closing.callback(transport.close, timeout=2.0)
@@ -84,8 +83,7 @@ def accounts_of(launch: Launch) -> frozenset[str]:
     """Return the clients that act as service accounts, with --use-service-account-credentials."""
     if not launch.options.cloud.use_service_account_credentials:
         return frozenset()
-    specs = (*BUILT_IN, *launch.installed.specs)
-    return frozenset(spec.client or spec.name for spec in specs if not spec.has_root_credentials)
+    return frozenset(spec.client or spec.name for spec in launch.program.controllers if not spec.has_root_credentials)
 
 
 def show_wait(launch: Launch, server: str, why: str, left: float) -> None:

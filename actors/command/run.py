@@ -18,7 +18,6 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from kcm.actors.app.connection import ServerUnavailableError
-from kcm.actors.app.installed import Installed
 from kcm.actors.app.local_cluster import LocalCluster
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.command.cluster_connection import ClusterConnection, connect_to_cluster
@@ -32,6 +31,7 @@ from kcm.actors.command.greeting import (
     standing_by,
     summary,
 )
+from kcm.actors.command.program import ControllerProgram
 from kcm.actors.command.run_setup import (
     Interrupted,
     Launch,
@@ -44,7 +44,6 @@ from kcm.actors.command.run_setup import (
     new_metrics,
     serve_pages,
 )
-from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.unbuilt import not_built
 from kcm.actors.engine.vitals import ElectorVitals
 from kcm.actors.options import Options
@@ -82,7 +81,7 @@ REFUSALS = (
 )
 
 
-def carry_out(arguments: Sequence[str], options: Options, installed: Installed) -> int:
+def carry_out(arguments: Sequence[str], options: Options, program: ControllerProgram) -> int:
     """Run until the end of the process, and return its exit code. arguments: the command line of the options."""
     keep_one_heap()
     clock = SystemClock()
@@ -92,7 +91,7 @@ def carry_out(arguments: Sequence[str], options: Options, installed: Installed) 
     except OSError as err:
         print(f"Error: cannot write logs: {err}", file=sys.stderr)
         return 1
-    log = logger_for("kcm")
+    log = logger_for(program.name)
     stopping = on_signals()
     collect_rarely()
     try:
@@ -105,7 +104,7 @@ def carry_out(arguments: Sequence[str], options: Options, installed: Installed) 
                 control=control,
                 log=log,
                 stopping=stopping,
-                installed=installed,
+                program=program,
                 identity=unique_identity(),
                 quiet=quiet,
                 line=LiveLine(sys.stdout),
@@ -113,10 +112,10 @@ def carry_out(arguments: Sequence[str], options: Options, installed: Installed) 
             )
         )
     except Interrupted:
-        return exit_code_of_interrupt(stopping)
+        return exit_code_of_interrupt(program, stopping)
     except (StartError, *REFUSALS) as err:
         if stopping.is_set():  # the signal is the cause of the failure
-            return exit_code_of_interrupt(stopping)
+            return exit_code_of_interrupt(program, stopping)
         if quiet and not options.logging.settings.directory:
             print(f"Error: {err}", file=sys.stderr)
         else:
@@ -133,9 +132,9 @@ def is_quiet(options: Options) -> bool:
     return not log_flags and is_terminal(sys.stdout) and is_terminal(sys.stderr)
 
 
-def exit_code_of_interrupt(stopping: Ending) -> int:
+def exit_code_of_interrupt(program: ControllerProgram, stopping: Ending) -> int:
     """Return the exit code for an end before there is anything to drain."""
-    print("kcm: interrupted", file=sys.stderr)
+    print(f"{program.name}: interrupted", file=sys.stderr)
     return 128 + stopping.signal if stopping.signal == SIGINT else 0
 
 
@@ -197,7 +196,7 @@ def log_start(launch: Launch, version: Version) -> int:
     log.info("Starting", version=version.git_version, pid=os.getpid())
     for warning in launch.options.warnings:
         log.warning(warning)
-    for trouble in launch.installed.troubles:
+    for trouble in launch.program.installed.troubles:
         log.error("installed controller skipped", error=trouble)
     log_missing_controllers(launch)
     descriptors = raise_limit()
@@ -255,7 +254,9 @@ def greeting_of(launch: Launch, local: LocalCluster | None, server: str, applied
 
 def missing_controllers(launch: Launch) -> tuple[str, ...]:
     """Return the controllers that --controllers requests and this release does not have."""
-    built = {spec.name for spec in (*BUILT_IN, *launch.installed.specs)}
+    if launch.program.other is not None:
+        return ()
+    built = {spec.name for spec in launch.program.controllers}
     return not_built(launch.options.generic.controllers, built)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from kcm.runtime.process.version import this_version
 
+CONTROLLER_MANAGER = "kube-controller-manager"  # field manager of writes, and component of events
 ONLY_VERSION = {"--version": "true", "--version=true": "true", "--version=raw": "raw"}
 
 
@@ -43,28 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def with_flags(arguments: Sequence[str]) -> int:
     """Run the controller manager. Its flags include those of its controllers."""
-    import shutil
-
-    from kcm.actors.app.arguments import read_options
     from kcm.actors.app.installed import installed_controllers
+    from kcm.actors.command.main import run_program
+    from kcm.actors.command.program import ControllerProgram
     from kcm.actors.controllers.built_in import BUILT_IN
-    from kcm.actors.options import InvalidOptionsError, help_text
-    from kcm.runtime.flags.declaration import FlagError
 
-    installed = installed_controllers()
-    try:
-        options = read_options(arguments, controllers=(*BUILT_IN, *installed.specs))
-    except (FlagError, InvalidOptionsError) as err:
-        print(f"Error: {err}", file=sys.stderr)
-        if isinstance(err, InvalidOptionsError) and err.known_controllers:
-            print(f"Known controllers: {', '.join(err.known_controllers)}", file=sys.stderr)
-        return 1
-    if options.process.help:
-        print(help_text(options, columns=shutil.get_terminal_size().columns))
-        return 0
-    if options.process.version in ("true", "raw"):
-        print(this_version().describe(options.process.version))
-        return 0
-    from kcm.actors.command.run import carry_out
-
-    return carry_out(arguments, options, installed)
+    program = ControllerProgram(component=CONTROLLER_MANAGER, built_in=BUILT_IN, installed=installed_controllers())
+    return run_program(program, arguments)

@@ -11,22 +11,21 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from kcm.actors.app.installed import Installed
 from kcm.actors.app.leader_migration import MigrationError, read_migration
 from kcm.actors.app.local_cluster import LocalCluster, start_local_cluster
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.command.embedded_directory import directory_of
 from kcm.actors.command.greeting import LiveLine
+from kcm.actors.command.program import ControllerProgram
 from kcm.actors.command.server_settings import server_settings
 from kcm.actors.controllers.apimachinery import garbage_collector, namespace
-from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.identity.options import ServiceAccountOptions
 from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from kcm.actors.controllers.storage import persistentvolume_binder
 from kcm.actors.engine.elector import Candidacy, Election, Migration
 from kcm.actors.options import Options
 from kcm.actors.options.validation import allow_list_fault, emulation_version
-from kcm.actors.reconciliation.specs import ControllerSpec, runs
+from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.protocols.admission_plugins import without_controllers
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.calls.threads import ThreadedCalls
@@ -52,7 +51,6 @@ if TYPE_CHECKING:
     from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
 
-CONTROLLER_MANAGER = "kube-controller-manager"  # field manager of writes, and component of events
 ORPHANED = 10.0  # seconds that an API server may take to end after its manager was killed
 
 
@@ -82,7 +80,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     control: LogControl
     log: FilteringBoundLogger
     stopping: Ending
-    installed: Installed
+    program: ControllerProgram
     # Holder identity in the Lease.
     identity: str
     # Whether info lines are hidden, on a terminal.
@@ -124,15 +122,15 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
     except OSError as err:
         raise StartError(f"cannot use {directory}: {err.strerror or err}") from err
     enabled = embedded.enable_plugins
-    missing = without_controllers(lambda needed: runs(needed, BUILT_IN, options), enable=enabled)
+    missing = without_controllers(lambda needed: launch.program.runs(needed, options), enable=enabled)
     ranges = options[NodeIpamOptions].service_cluster_ip_range.split(",")
     settings = replace(
         server_settings(embedded, directory),
         log_format=options.logging.format,
         quiet=launch.quiet,
         patience=ORPHANED,
-        collect_garbage=not runs(garbage_collector.SPEC.name, BUILT_IN, options),
-        empty_namespaces=not runs(namespace.SPEC.name, BUILT_IN, options),
+        collect_garbage=not launch.program.runs(garbage_collector.SPEC.name, options),
+        empty_namespaces=not launch.program.runs(namespace.SPEC.name, options),
         service_ranges=tuple(cidr.strip() for cidr in ranges if cidr.strip()),
         account_key_file=options[ServiceAccountOptions].private_key_file,
         disable_plugins=tuple(sorted({*embedded.disable_plugins, *missing})),
@@ -141,7 +139,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         settings,
         nodes=embedded.hollow_nodes,
         zones=embedded.hollow_zones,
-        volumes=runs(persistentvolume_binder.SPEC.name, BUILT_IN, options),
+        volumes=launch.program.runs(persistentvolume_binder.SPEC.name, options),
     )
     closing.callback(local.stop)
     return local
@@ -273,7 +271,7 @@ def build_system(
     Raises StartError if a controller cannot start.
     """
     options, log = launch.options, launch.log
-    controllers = (*BUILT_IN, *launch.installed.specs)
+    controllers = launch.program.controllers
     seed = random.getrandbits(32)
     faults: LiveFaults | None = None
     calls: Calls = ThreadedCalls(clock=launch.clock)
@@ -372,7 +370,7 @@ def _election(launch: Launch, migration: Migration | None) -> Election | None:
             retry_period=chosen.retry_period,
             namespace=chosen.resource_namespace,
             name=chosen.resource_name,
-            component=CONTROLLER_MANAGER,
+            component=launch.program.component,
             migration=migration,
             candidacy=candidacy_of(launch.options),
             stand_by=chosen.on_loss == "standby",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from kcm.actors.options import general
 from kcm.actors.options.feature_gates import GATES, resolve, without_effect
 from kcm.actors.options.known_controllers import KnownController, aliases_of, flags_of_controllers, in_order
 from kcm.actors.options.known_gates import DEPRECATED, GA
@@ -17,12 +20,31 @@ from kcm.runtime.flags.declaration import Flag, FlagError, Parsed
 from kcm.runtime.flags.values import quote
 
 PROGRAM = "kcm"
+# Groups of flags that only kube-controller-manager needs.
+OF_THE_CLUSTER = (general.Cloud, general.LeaderMigration, general.Retired)
 FIRST = ("embedded cluster", "diagnosis")  # sections that upstream does not have
 SUMMARY = (
     "Runs the Kubernetes control loops: watches the cluster through the API server and moves it towards its desired "
     "state. Without --kubeconfig and --master, and not in a pod, it starts an embedded cluster and works on that. "
     "The subcommands wait, apiserver, snapshot and journal have a --help of their own."
 )
+SUMMARY_OF_OTHERS = (
+    "Runs {controllers}. Without --kubeconfig and --master, and not in a pod, it starts an embedded cluster and works "
+    "on that."
+)
+
+
+class OtherProgram(Struct, frozen=True, kw_only=True):
+    """Program of another author, which runs controllers beside the cluster's controller manager.
+
+    name: in --help and error messages.
+    defaults: values of flags, by name, where they differ from those of kube-controller-manager.
+    has_cluster_flags: whether it has the flags of the cluster's own controllers as well.
+    """
+
+    name: str
+    defaults: Mapping[str, Any]
+    has_cluster_flags: bool = False
 
 
 class InvalidOptionsError(Exception):
@@ -38,12 +60,17 @@ class InvalidOptionsError(Exception):
 
 
 def parse_options(
-    argv: Sequence[str], *, controllers: Sequence[KnownController] = (), unbuilt: Sequence[KnownController] = ()
+    argv: Sequence[str],
+    *,
+    controllers: Sequence[KnownController] = (),
+    unbuilt: Sequence[KnownController] = (),
+    other: OtherProgram | None = None,
 ) -> Options:
     """Parse and validate the arguments that follow the program's name.
 
     controllers: controllers with their flags.
     unbuilt: controllers that are not built, whose flags are accepted and have no effect.
+    other: the program whose command line this is; None for kube-controller-manager.
 
     In `generic.controllers` of the result all names are canonical. With --help or --version options are not validated.
     Raises FlagError for a malformed command line, InvalidOptionsError for invalid values, ValueError if two controllers
@@ -52,12 +79,15 @@ def parse_options(
     known = (*controllers, *unbuilt)
     aliases = aliases_of(known)
     flags = all_flags(flags_of_controllers(controllers, unbuilt))
+    if other is not None:
+        flags = _flags_of(other, flags)
     parsed = declaration.parse(flags, argv)
     arguments = [argument for argument in parsed.positional if argument]
     if arguments:
         shown = " ".join(map(quote, parsed.positional))
-        raise FlagError(f"{quote(PROGRAM)} does not take any arguments, got [{shown}]")
-    options = _options(flags, parsed)
+        name = other.name if other is not None else PROGRAM
+        raise FlagError(f"{quote(name)} does not take any arguments, got [{shown}]")
+    options = _options(flags, parsed, defaults=other.defaults if other is not None else {})
     if options.process.help or options.process.version in {"true", "raw"}:
         return options
     gates, errors = resolve(options.generic.feature_gate_settings)
@@ -83,10 +113,20 @@ def parse_options(
     return options
 
 
-def _options(flags: tuple[Flag, ...], parsed: Parsed) -> Options:
+def _flags_of(program: OtherProgram, flags: Iterable[Flag]) -> tuple[Flag, ...]:
+    """Return the flags of another author's program, with its defaults."""
+    return tuple(
+        replace(flag, default=program.defaults.get(flag.name, flag.default))
+        for flag in flags
+        if program.has_cluster_flags or flag.path[0] not in OF_THE_CLUSTER
+    )
+
+
+def _options(flags: tuple[Flag, ...], parsed: Parsed, *, defaults: Mapping[str, Any]) -> Options:
     """Build Options. Controllers without given flags are left out; see Options.__getitem__."""
-    given = {flag.path[0] for flag in flags if flag.name in parsed.values}
-    groups = declaration.fill([flag for flag in flags if flag.path[0] in given], parsed.values)
+    values = {**defaults, **parsed.values}
+    given = {flag.path[0] for flag in flags if flag.name in values}
+    groups = declaration.fill([flag for flag in flags if flag.path[0] in given], values)
     core = {CORE_GROUPS[group]: values for group, values in groups.items() if group in CORE_GROUPS}
     return Options(
         **core,
@@ -120,6 +160,15 @@ def _gate_warnings(options: Options, gates: Mapping[str, bool]) -> list[str]:
     return [*warnings, f"Feature gates without effect here: {', '.join(idle)}"] if idle else warnings
 
 
-def help_text(options: Options, *, columns: int) -> str:
-    """Return the text of --help for a terminal of this width, with all flags of these options."""
-    return declaration.usage(PROGRAM, SUMMARY, options.flags, columns=columns, first=FIRST)
+def help_text(
+    options: Options, *, columns: int, other: OtherProgram | None = None, controllers: Iterable[str] = ()
+) -> str:
+    """Return the text of --help for a terminal of this width, with all flags of these options.
+
+    other: the program, if it is not run-kcm.
+    controllers: names of the controllers of that program.
+    """
+    if other is None:
+        return declaration.usage(PROGRAM, SUMMARY, options.flags, columns=columns, first=FIRST)
+    summary = SUMMARY_OF_OTHERS.format(controllers=", ".join(controllers))
+    return declaration.usage(other.name, summary, options.flags, columns=columns)
