@@ -69,6 +69,11 @@ def test_blocked_main_thread_does_not_keep_the_process_alive() -> None:
     assert "(most recent call first)" in done.stderr, "all stacks"
 
 
+def test_stacks_are_left_out_on_request() -> None:
+    done = run(HELD_UP.replace("code=3", "code=3, with_stacks=False"))
+    assert (done.returncode, done.stderr) == (3, "")
+
+
 def test_block_that_ends_in_time_keeps_its_exit_code() -> None:
     done = run(ENDS)
     assert (done.returncode, done.stderr) == (0, "")
