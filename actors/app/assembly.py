@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 OWN_MODULES = "kcm.actors."
-COMPONENT = "kube-controller-manager"  # of this program in the file of leader migration
 
 
 class Assembly(Struct, frozen=True, kw_only=True):
@@ -318,10 +317,10 @@ def _candidate(assembly: Assembly, election: Election, candidacy: Candidacy) -> 
 
 
 def _migration_plan(assembly: Assembly, election: Election, specs: Iterable[ControllerSpec]) -> MigrationPlan | None:
-    """Return the plan of leader migration, or None without it, or without a controller that it could begin after."""
-    after = next((spec.name for spec in specs if spec.by_its_flags_alone), None)
-    if election.migration is None or after is None:
+    """Return the plan of leader migration, or None without it."""
+    if election.migration is None:
         return None
+    after = next((spec.name for spec in specs if spec.by_its_flags_alone), "")
     second = replace(election, name=election.migration.lease, migration=None)
     elector = _elector(assembly, second, name=MIGRATION_ELECTOR, seed=random.Random(assembly.seed).getrandbits(32))
     return MigrationPlan(elector=elector, after=after)
@@ -329,10 +328,12 @@ def _migration_plan(assembly: Assembly, election: Election, specs: Iterable[Cont
 
 def ownership(assembly: Assembly, spec: ControllerSpec) -> Ownership:
     """Return the lease under which this manager runs a controller."""
-    migration = assembly.election.migration if assembly.election is not None else None
-    if migration is None or spec.by_its_flags_alone:  # as upstream, the token controller is never migrated
+    if assembly.election is None or spec.by_its_flags_alone:  # as upstream, the token controller is never migrated
         return Ownership.MAIN
-    return migration.ownership(spec.name, component=COMPONENT)
+    migration = assembly.election.migration
+    if migration is None:
+        return Ownership.MAIN
+    return migration.ownership(spec.name, component=assembly.election.component)
 
 
 def _elector_of(assembly: Assembly, spec: ControllerSpec) -> str:

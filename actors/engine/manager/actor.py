@@ -243,14 +243,14 @@ class ControllerManager(Actor):
     def _compete_for_migration(self, now: float) -> None:
         """Start the elector of the migration Lease once the main controllers run.
 
-        So no two managers hold one Lease each. As upstream, the token controller must have started; without it the
-        migrated controllers never start.
+        So no two managers hold one Lease each. As upstream, the token controller must have started; if it is disabled,
+        the migrated controllers never start. A program without this controller does not wait for it.
         """
         migration = self._plan.migration
         if migration is None or not self._leading or self._shutdown.begun or migration.elector.name in self._children:
             return
         after = self._children.get(controller_name(migration.after))
-        if after is not None and after.started_at is not None:
+        if not migration.after or (after is not None and after.started_at is not None):
             self._children.start(migration.elector, now)
 
     def _ask_for_look(self) -> None:

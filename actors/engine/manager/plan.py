@@ -55,7 +55,8 @@ class MigrationPlan(Struct, frozen=True, kw_only=True):
     """Plan of leader migration."""
 
     elector: ActorSpec  # of the migration Lease
-    after: str  # controller that must have started before the elector competes for the migration Lease
+    # Controller that must have started before the elector competes for the migration Lease; "": none.
+    after: str
 
 
 class ManagerPlan(Struct, frozen=True, kw_only=True):

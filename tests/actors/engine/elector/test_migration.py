@@ -8,6 +8,7 @@ from structlog.testing import LogCapture
 
 from kcm.actors.app.arguments import read_options
 from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.workloads import replicaset
 from kcm.actors.engine.elector import Election, Migration
 from kcm.actors.options import Options
 from kcm.actors.simulation import SimulatedCluster
@@ -98,6 +99,15 @@ def test_second_lease_is_not_acquired_without_the_token_controller(cluster: Simu
     cluster.run_for(60.0)
     assert (holder(cluster, MAIN), holder(cluster, SECOND)) == ("one", None)
     assert "deployment-controller" not in running(cluster, manager)
+
+
+def test_program_without_the_token_controller_does_not_wait_for_it(cluster: SimulatedCluster) -> None:
+    migration = Migration(lease="migration", components={"replicaset-controller": "shop"})
+    shop = Election(identity="one", namespace="default", name="shop", migration=migration)
+    manager = cluster.manager(controllers=(replicaset.SPEC,), election=shop)
+    cluster.run_for(10.0)
+    assert (holder(cluster, "default/shop"), holder(cluster, "default/migration")) == ("one", "one")
+    assert running(cluster, manager) == {"replicaset-controller"}
 
 
 def test_standby_of_the_main_lease_does_not_compete_for_the_second(cluster: SimulatedCluster, options: Options) -> None:
