@@ -227,6 +227,15 @@ def test_kubeadm_patch_changes_the_image_alone(tmp_path: Path) -> None:
     assert after == before
 
 
+def test_image_contains_all_packages() -> None:
+    copied = set()
+    for line in (DEPLOY / "Containerfile").read_text().splitlines():
+        if line.startswith("COPY ") and "--from" not in line:
+            copied.update(line.split()[1:-1])
+    assert all((DEPLOY.parent / source).exists() for source in copied)
+    assert {"kcm", *(link.name for link in (DEPLOY.parent / "kcm").iterdir() if link.is_symlink())} <= copied
+
+
 @needs("promtool")
 def test_alerts_fire_when_they_should(tmp_path: Path) -> None:
     rule = yaml.safe_load((DEPLOY / "monitoring" / "prometheusrule.yaml").read_text())
