@@ -25,7 +25,6 @@ discovery/                   discovery documents and the requests for them
 quota/                       usage of the resources that a ResourceQuota limits
 bounded_cache.py             caches that are bounded by the size of their entries
 reprs.py                     repr() of Structs without their secret fields
-late_methods.py              a dataclass decorator that compiles no methods before they are used
 protobuf_wire.py             numbers and field tags of the protobuf wire format
 watch_lines.py, list_bodies.py, versions.py
                              lines of watch responses, bodies of lists, resourceVersions

@@ -162,13 +162,13 @@ def test_start_loads_only_the_modules_it_needs() -> None:
 def test_few_dataclass_methods_are_generated_at_start() -> None:
     # The generation of a method takes as long as the rest of its class, and most methods are never called.
     code = """
-import builtins, dataclasses, kcm.protocols.late_methods
+import builtins, dataclasses
 written = 0
 def count(*of):
     global written
     written += 1
     builtins.exec(*of)
-dataclasses.exec = kcm.protocols.late_methods.exec = count
+dataclasses.exec = count
 import kcm.actors.command.run_kcm, kcm.actors.controllers.built_in, kcm.actors.command.run
 print(written)
 """

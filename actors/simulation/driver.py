@@ -13,10 +13,10 @@ before it continues. The informer caches (`bench.tables`) stay unchanged until t
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
 import orjson
+from msgspec import Struct, field
 
 from kcm.actors.engine.controller.own_writes import remember
 from kcm.actors.engine.controller.work import add_hint, nonsense
@@ -28,7 +28,6 @@ from kcm.actors.reconciliation.outside import Outside
 from kcm.actors.reconciliation.specs import Facts, Index
 from kcm.protocols.arguments import check_each, check_mapping, check_type
 from kcm.protocols.codec import pack
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
@@ -48,8 +47,7 @@ Answer = Callable[[Command], Outcome]
 NOW = 1_800_000_000.0
 
 
-@dataclass
-class StillClock:
+class StillClock(Struct):
     """Clock for tests that stands still until `advance` is called.
 
     wall: wall-clock time, in Unix seconds.
@@ -220,8 +218,7 @@ def _patched(obj: Object, command: Patch, of: Resource) -> Object:
 _SUCCESS = b'{"kind":"Status","apiVersion":"v1","status":"Success"}'
 
 
-@dataclass
-class Driven:
+class Driven(Struct):
     """Everything that a reconciliation yielded, and how it ended.
 
     batches: commands as they were yielded; a single command is a batch with one command.

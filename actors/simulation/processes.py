@@ -6,12 +6,13 @@ import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.engine.elector import Election
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.derived import frozen_table
 from kcm.actors.reconciliation.specs import ControllerSpec
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.cloud.provider import CloudProvider
 from kcm.runtime.simulation.calls import SimulatedCalls
 from kcm.runtime.simulation.network import SimulatedNetwork
@@ -37,8 +38,7 @@ iFK2C5/S3SjI/DctbkIN
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
+class Running(Struct, frozen=True):
     """Incarnation of a process: the system that runs in it, and the arguments for its restart.
 
     keep: restart the process when it ends by itself.

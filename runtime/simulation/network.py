@@ -12,8 +12,8 @@ from functools import partial
 from typing import Protocol
 
 import orjson
+from msgspec import Struct
 
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import make_key
 from kcm.runtime.apiserver.core.questions import Answer, CallWebhook, Question, call_no_webhook
 from kcm.runtime.apiserver.core.suspended_requests import Suspended
@@ -41,8 +41,7 @@ class Witness(Protocol):
         """Observe a request that the server has executed. Its response may still be lost."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """Properties of a request that the faults of a plan are matched against."""
 
     process: str

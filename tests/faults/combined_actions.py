@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+from msgspec import structs
 
 from kcm.actors.controllers.nodes.pod_garbage_collector import OUT_OF_SERVICE_TAINT
 from kcm.actors.hollow.behaviour import RUN_SECONDS
@@ -209,6 +210,6 @@ def _pods(chance: random.Random, nodes: Sequence[str], seconds: float) -> Iterat
         yield bare_pod(4.0, f"{PATIENT}-{number}", node=node, tolerations=({"operator": "Exists"},))
 
 
-COMBINED_NODES = dataclasses.replace(
+COMBINED_NODES = structs.replace(
     NODES_SETTING, actions=node_actions, scenarios=SCENARIOS, fleet=lambda number: FLEETS[number % 2]
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from msgspec import structs
 
 from kcm.actors.reconciliation import (
     Change,
@@ -151,7 +152,7 @@ def _is_ready(pod: Object) -> bool:
 
 
 # The trial needs the name of this controller, which differs from those of all built-in controllers.
-TRIAL = dataclasses.replace(TRIALS["replicaset-controller"], controller="ordinals-controller")
+TRIAL = structs.replace(TRIALS["replicaset-controller"], controller="ordinals-controller")
 
 
 def flawed_setting(flaws: Flaws, *, draw: Callable[..., tuple[Fault, ...]] = draw_plan) -> Setting:

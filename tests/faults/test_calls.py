@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kcm.actors.reconciliation import Reconciliation, Watch, call, itself, must, patch
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 from kcm.actors.simulation.campaign.checks import check
 from kcm.actors.simulation.campaign.setting import USUAL
@@ -153,7 +152,7 @@ def test_pod_deleted_before_the_outcome_of_its_creation_is_not_surplus() -> None
 def test_pods_become_available_after_a_clock_jump() -> None:
     """The clock was an hour behind, and the keys were requeued after an hour even after it had been corrected."""
     plan = "clock-jumped 4.43..27.39 seconds=-3600 process=manager*"
-    patient = dataclasses.replace(COMBINED_WORKLOADS, actions=lambda _: (PATIENT,))
+    patient = structs.replace(COMBINED_WORKLOADS, actions=lambda _: (PATIENT,))
     assert check(0, parse_faults(plan), setting=patient).violations == []
 
 
@@ -164,7 +163,7 @@ def test_controller_paused_while_it_hangs_keeps_its_old_state() -> None:
         "process-paused 2.56..19.37 process=manager*"
     )
     gone = delete(13.22, DEPLOYMENTS, "default/web")
-    briefly = dataclasses.replace(USUAL, actions=lambda _: (create(1.0, DEPLOYMENTS, WEB), gone))
+    briefly = structs.replace(USUAL, actions=lambda _: (create(1.0, DEPLOYMENTS, WEB), gone))
     assert check(8000082, parse_faults(plan), setting=briefly).violations == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from kcm.actors.simulation.campaign.command import main
 from kcm.actors.simulation.campaign.kept_seeds import KeptSeedsError
@@ -64,7 +64,7 @@ class Broken(Executor):
 
 def shown(result: Tried) -> Tried:
     """Remove the field that differs from run to run."""
-    return dataclasses.replace(result, spent=0.0)
+    return structs.replace(result, spent=0.0)
 
 
 @pytest.fixture(scope="module")
@@ -109,11 +109,11 @@ def test_a_campaign_that_must_hold_fails_with_all_reports(in_sequence: list[Trie
 
 
 def test_setting_without_importable_name_is_refused_before_any_run() -> None:
-    changed = dataclasses.replace(USUAL, settled=1.0)
+    changed = structs.replace(USUAL, settled=1.0)
     with pytest.raises(ValueError, match="'workloads' is another setting: name it module:ATTRIBUTE"):
         run_campaign(changed, SEEDS, jobs=2)
     with pytest.raises(ValueError, match="other processes find a setting by its name: unknown setting 'mine'"):
-        run_campaign(dataclasses.replace(USUAL, name="mine"), SEEDS, jobs=2)
+        run_campaign(structs.replace(USUAL, name="mine"), SEEDS, jobs=2)
     with processes(1) as pool, pytest.raises(ValueError, match="is another setting"):
         pool.submit(Attempt(changed, 1)).result()
 
@@ -145,7 +145,7 @@ def test_exception_of_a_setting_names_the_seed_and_is_text_if_unpicklable() -> N
         def fail(_cluster: object) -> bool:
             raise error
 
-        return dataclasses.replace(NOTHING_HAPPENS, actions=actions)
+        return structs.replace(NOTHING_HAPPENS, actions=actions)
 
     with pytest.raises(KeyError) as raised:
         run_campaign(raising(KeyError("gone")), SEEDS, executor=Lazily())
@@ -181,7 +181,7 @@ def odd_ones_fail(*, but: tuple[int, ...] = ()) -> Setting:
 
         return [Action(0.0, "say what it is", do)]
 
-    return dataclasses.replace(NOTHING_HAPPENS, actions=actions, unsettled=unsettled, prepare=prepare, settled=1.0)
+    return structs.replace(NOTHING_HAPPENS, actions=actions, unsettled=unsettled, prepare=prepare, settled=1.0)
 
 
 def tried(setting: Setting, seeds: range, failing: Path) -> list[tuple[int, bool]]:

@@ -9,11 +9,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from time import sleep
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kcm.actors.reconciliation import Change, Enqueue, Reconciliation, Watch, itself
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Pass, Queue

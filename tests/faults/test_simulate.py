@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import sys
 import types
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from kcm.actors.command.journal import command as journal_command
 from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself
@@ -106,7 +106,7 @@ def test_delayed_user_action_has_the_full_time_to_settle() -> None:
         actions=lambda _: [Action(1.0, "held up", late)], faults=20.0, settled=80.0, unsettled=until_a_minute_later
     )
     assert check(1, (), setting=setting).violations == []
-    (violation,) = check(1, (), setting=dataclasses.replace(setting, settled=55.0)).violations
+    (violation,) = check(1, (), setting=structs.replace(setting, settled=55.0)).violations
     assert violation.text == "after 55 s: ?"
 
 

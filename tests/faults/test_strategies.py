@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign.checks import check
@@ -97,7 +97,7 @@ def test_failing_user_actions_are_reported_with_a_replay() -> None:
 
 
 @settings(QUIETLY, max_examples=3)
-@given(user_actions(dataclasses.replace(USUAL, scenarios=1)), plans())
+@given(user_actions(structs.replace(USUAL, scenarios=1)), plans())
 def test_user_actions_succeed_with_any_faults(actions: UserActions, plan: Plan) -> None:
     assert actions.number == 0
     must_hold(actions, faults=plan)

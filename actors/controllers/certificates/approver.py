@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from kcm.actors.controllers.certificates.shared.queue import certificate_queue
 from kcm.actors.controllers.certificates.shared.requests import (
     APPROVED,
@@ -34,7 +36,6 @@ from kcm.actors.controllers.certificates.shared.requests import (
 )
 from kcm.actors.reconciliation import Reconciliation, RetryQuietly, Step, create, must_object, step, update
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Key, Object
 from kcm.protocols.resources import Resource
 from kcm.runtime.flags.values import quote
@@ -53,8 +54,7 @@ SUBJECT_ACCESS_REVIEWS = Resource(
 REASON = "AutoApproved"
 
 
-@dataclass(frozen=True, slots=True)
-class Recognizer:
+class Recognizer(Struct, frozen=True):
     """Kind of CertificateSigningRequest that can be approved, and the permission that it requires.
 
     Upstream: csrRecognizer.

@@ -23,6 +23,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import Struct
+
 from kcm.actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
 from kcm.actors.controllers.shared.pod_disruption import DISRUPTION_TARGET, disruption_condition
 from kcm.actors.reconciliation import (
@@ -42,7 +44,6 @@ from kcm.actors.reconciliation import (
 from kcm.actors.reconciliation.derived import NODE, PODS_BY_NODE
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.conditions import find_condition
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.messages.watches import EventType
@@ -145,8 +146,7 @@ WATCHES = (
 )
 
 
-@dataclass(slots=True, kw_only=True)
-class _Eviction:
+class _Eviction(Struct, kw_only=True):
     """Planned deletion of a pod that does not tolerate the taints of its node, or tolerates them only for a time."""
 
     uid: str

@@ -8,15 +8,14 @@ Source: kubernetes v1.36 pkg/controller/controller_utils.go (GetPodFromTemplate,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field
 from typing import Any
 
 import msgspec
 import orjson
+from msgspec import Struct, field
 
 from kcm.actors.controllers.shared.generated_names import as_if_generated, generate_name
 from kcm.actors.reconciliation import Step, delete, get_live, own, record, slow_start, together
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create
 from kcm.protocols.messages.events import Record
@@ -77,8 +76,7 @@ class PodForm:
         return Create(PODS.id, self.namespace, body)
 
 
-@dataclass(slots=True)
-class Creations:
+class Creations(Struct):
     """Result of the creation of several pods. unknown_outcomes.py describes how to handle unknown outcomes."""
 
     created: list[Key] = field(default_factory=list)
@@ -150,8 +148,7 @@ def fetch_existing(creations: Creations) -> Step[list[Key]]:
     return resolved
 
 
-@dataclass(slots=True)
-class Deletions:
+class Deletions(Struct):
     """Result of the deletion of several pods. unknown_outcomes.py describes how to handle unknown outcomes."""
 
     deleted: list[Key] = field(default_factory=list)  # also pods that terminate gracefully

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.objects import Key
 from kcm.runtime.scheduling.backoff import Backoff
 
@@ -17,8 +18,7 @@ QUICK = 30.0  # a failure is quick if it is observed within this number of secon
 BACKOFF = Backoff(first=1.0, most=300.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplacementDelay:
+class ReplacementDelay(Struct, frozen=True, kw_only=True):
     """Backoff state of one owner: how many pods must not be replaced yet. Times are monotonic seconds."""
 
     held: int = 0  # number of pods that are not replaced before `until`

@@ -18,7 +18,7 @@ def combined(name: str, *parts: Setting) -> Setting:
 
     The new setting has the options that any of them sets (the last one takes precedence), the fleet with the most
     nodes, and the longest times `acting`, `faults` and `settled`. Trials, actions, draw, elections and scenarios have
-    their defaults; set them with `dataclasses.replace`.
+    their defaults; set them with `msgspec.structs.replace`.
 
     Raises ValueError if a part has an `outside`, or controllers that are a function of it.
     """

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import field
 from fnmatch import fnmatchcase
 from typing import Any
+
+from msgspec import Struct, field
 
 from kcm.actors.reconciliation.actor_names import controller_of
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.observer import InvariantChecker, Observation, ProcessStarted, Submitted
 from kcm.protocols.codec import DecodeError, decode
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import (
     Command,
     Create,
@@ -86,8 +86,7 @@ AT_CALLS = frozenset(OF_CALLS)
 NOTHING_IN_FLIGHT = "nothing in flight"
 
 
-@dataclass(slots=True)
-class Coverage:
+class Coverage(Struct):
     """Coverage of one or many runs.
 
     taken: number of executions of each step of each controller.

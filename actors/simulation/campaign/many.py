@@ -10,9 +10,10 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from kcm.actors.simulation.campaign.checks import check
 from kcm.actors.simulation.campaign.coverage import Coverage
@@ -23,7 +24,6 @@ from kcm.actors.simulation.campaign.seed_results import Tried
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
 from kcm.actors.simulation.campaign.settings import importable_name, setting_named
 from kcm.protocols.arguments import check_number, check_type
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from kcm.runtime.process.pool import BrokenExecutor, Executor, Future, processes
 from kcm.runtime.simulation.guard import alone
@@ -32,8 +32,7 @@ REFERENCES = 4
 AHEAD = 4096  # maximum number of attempts queued in an executor; large enough for executors on many machines
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(Struct, frozen=True):
     """Callable that runs one seed, so that an executor can run it. Its pickle contains only the name of the setting.
 
     faults, actions: None to use the ones that the seed draws.
@@ -84,8 +83,7 @@ def _attempt(name: str, *rest: Any) -> Attempt:
     return Attempt(setting_named(name), *rest)
 
 
-@dataclass(slots=True)
-class Campaign:
+class Campaign(Struct):
     """Total results of many seeds.
 
     failed: results of the seeds that violate an invariant, in the order in which the seeds were run.

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from kcm.actors.engine.elector import Election
 from kcm.actors.engine.vitals import ManagerVitals
@@ -23,7 +24,6 @@ from kcm.actors.simulation.invariants.common.usual import usual_invariants
 from kcm.actors.simulation.invariants.common.writes import Quiet
 from kcm.actors.simulation.invariants.observer import InvariantChecker, Violation
 from kcm.actors.simulation.trials.scenario import Action, do_in_order
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.cloud.fake import FakeCloud
 from kcm.runtime.faults.vocabulary import Fault, FaultKind, format_faults
 from kcm.runtime.logs.standard_log import quiet_log
@@ -61,8 +61,7 @@ class ActionRecord(NamedTuple):
     done: float | None
 
 
-@dataclass(slots=True)
-class Run:
+class Run(Struct):
     """Result of one run.
 
     setting: name of the setting.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec import Struct
+
 from kcm.actors.simulation.campaign.coverage import Coverage
 from kcm.actors.simulation.invariants.observer import Violation
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.faults.vocabulary import FaultKind
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
+class Tried(Struct, frozen=True):
     """Result of one seed.
 
     actions, faults: number of user actions and of faults.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
 from functools import lru_cache, partial
 from random import Random
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kcm.actors.app.tables import plan_tables
 from kcm.actors.controllers.workloads import deployment, replicaset, replicationcontroller
@@ -22,7 +24,6 @@ from kcm.actors.simulation.trials.catalogue import TRIALS
 from kcm.actors.simulation.trials.scenario import NOTHING, Action, Fleet, Scenario
 from kcm.actors.simulation.trials.trial import Trial, no_actions
 from kcm.protocols.arguments import check_each, check_function, check_text, check_type
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.resources import LEASES, PERSISTENT_VOLUMES, PODS
 from kcm.runtime.faults.vocabulary import Fault
 from kcm.runtime.scheduling.clock import Clock
@@ -52,8 +53,7 @@ def run_environment(seed: int, clock: Clock) -> RunEnvironment:
     return RunEnvironment(seed, Random(f"outside {seed}"), clock)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Setting:
+class Setting(Struct, frozen=True, eq=False):
     """Declaration of seeded runs: the controllers, their trials, and the cluster that they run on.
 
     A scenario is a number that determines everything in a run but the faults and the order of messages.

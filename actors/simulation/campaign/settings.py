@@ -8,10 +8,11 @@ from __future__ import annotations
 import pkgutil
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
+
+from msgspec.structs import replace
 
 from kcm.actors.app.arguments import read_options
 from kcm.actors.controllers.apimachinery import garbage_collector, namespace, resourcequota

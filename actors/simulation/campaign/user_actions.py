@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kcm.actors.simulation.campaign.setting import Setting
 from kcm.actors.simulation.trials.scenario import Action

@@ -15,8 +15,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
+from msgspec import Struct
+
 from kcm.actors.simulation import SimulatedCluster
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Command
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
 
@@ -58,8 +59,7 @@ def handling_delay(faults: Iterable[Fault]) -> float:
     return seconds
 
 
-@dataclass(slots=True)
-class InferredSync(Generic[Value]):
+class InferredSync(Struct, Generic[Value]):
     """Commands about one owner that may belong to the same sync.
 
     begun: state that the invariant recorded when the first command was submitted.

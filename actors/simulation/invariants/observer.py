@@ -14,11 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol, get_args
 
+from msgspec import Struct
+
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.reconciliation.actor_names import DISPATCHER, RECORDER
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.codec import decode, unpack
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.calls import Call
 from kcm.protocols.messages.cloud import CloudCall
 from kcm.protocols.messages.commands import Command, Submit
@@ -172,8 +173,7 @@ def _observed(invariant: Invariant) -> tuple[type, ...]:
     return observes
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Struct, frozen=True):
     """Violation of an invariant. at: virtual seconds."""
 
     at: float

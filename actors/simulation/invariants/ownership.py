@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from kcm.actors.reconciliation.actor_names import controller_name
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import PODS, Resource
 
 Count = Callable[[Object], int]
 
 
-@dataclass(frozen=True, slots=True)
-class Owns:
+class Owns(Struct, frozen=True):
     """Declaration that a controller creates and deletes `dependents` for each object of the resource `owner`.
 
     wanted: returns the number of dependents that an owner's spec requests; None if its spec does not determine it.

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
 from kcm.actors.simulation import SimulatedCluster
-from kcm.protocols.late_methods import dataclass
 
 NAMESPACE = "default"
 RETRY = 1.0  # seconds until an action that could not be carried out is retried
@@ -40,8 +41,7 @@ class Action(NamedTuple):
 Act = Callable[[float], Iterable[Action]]  # takes a time, and returns the actions of a user at that time
 
 
-@dataclass(frozen=True, slots=True)
-class Fleet:
+class Fleet(Struct, frozen=True):
     """Number of hollow nodes and of their zones. Nodes are assigned to zones round robin."""
 
     nodes: int = 3

@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from kcm.actors.options import Options
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.observer import Invariant
 from kcm.actors.simulation.invariants.ownership import Owns
 from kcm.actors.simulation.trials.scenario import NOTHING, Action, Scenario
 from kcm.protocols.arguments import check_each, check_function, check_text, check_type
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.resources import Resource
 
 
@@ -41,8 +42,7 @@ def _no_invariants(_cluster: SimulatedCluster, _options: Options) -> Iterable[In
     return ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Trial:
+class Trial(Struct, frozen=True, kw_only=True, eq=False):
     """Test of one controller in simulated runs: user actions, expected results, and invariants.
 
     controller: name of the controller's spec.

@@ -12,10 +12,10 @@ Source: kubernetes pkg/kubeapiserver/options/plugins.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import orjson
+from msgspec.structs import replace
 
 from kcm.protocols.admission_plugins import (
     CERTIFICATE_APPROVAL,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
 from typing import Protocol
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct, field
+
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, is_deleting, make_key
 from kcm.protocols.times import format_time
 from kcm.runtime.apiserver.access.account_tokens import AccountTokens
@@ -57,8 +57,7 @@ class Reaction(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
+class Cluster(Struct, frozen=True, kw_only=True):
     """Server context that the handlers of all requests share: stored objects, registry, clock and settings."""
 
     state: State
@@ -119,8 +118,7 @@ class Remarks:
         self.annotations: dict[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class RoutedRequest:
+class RoutedRequest(Struct, frozen=True):
     """Request for a resource, with the resource that its path addresses (`route`) and its user."""
 
     route: ResourceRoute

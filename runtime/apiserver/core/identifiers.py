@@ -6,7 +6,7 @@ import os
 import random
 from collections.abc import Callable
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 AT_ONCE = 256  # number of UUIDs for which random bytes are read at once
 SUFFIX_CHARACTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -39,8 +39,7 @@ class RandomUids:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Identifiers:
+class Identifiers(Struct, frozen=True):
     """Functions that generate the identifiers of new objects."""
 
     uid: Callable[[], str]  # metadata.uid

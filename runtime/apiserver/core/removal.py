@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.objects import Key, Object, decode_object
 from kcm.protocols.times import format_time, parse_time
 from kcm.runtime.apiserver.core.cluster import Cluster
@@ -20,8 +21,7 @@ ORPHAN_FINALIZER, FOREGROUND_FINALIZER = "orphan", "foregroundDeletion"
 LATEST = parse_time("9999-12-31T23:59:59Z")  # latest deletionTimestamp; a grace period that ends later is shortened
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteOptions:
+class DeleteOptions(Struct, frozen=True, kw_only=True):
     """Options of a deletion, from metav1.DeleteOptions."""
 
     grace: int | None = None  # seconds; None: the object's own

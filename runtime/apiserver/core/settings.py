@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from kcm.protocols.admission_plugins import WITHOUT_CONTROLLERS
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
 from kcm.runtime.apiserver.kinds.pod_spec.scheduling_groups import with_scheduling_groups
 from kcm.runtime.apiserver.registry.admission_settings import AdmissionSettings
@@ -12,8 +13,7 @@ from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinit
 SERVICE_RANGES = ("10.96.0.0/16",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiSettings:
+class ApiSettings(Struct, frozen=True, kw_only=True):
     """Settings of one server. All handlers of its requests receive them as part of the Cluster.
 
     A server in its own process reads them from its command line, as part of process.settings.ServerSettings.

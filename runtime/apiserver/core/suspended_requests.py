@@ -12,8 +12,9 @@ Generated values (uids, suffixes of names, the time) are the same in each attemp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import Generic, NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.core.questions import Answer, Outside, Question, Unanswered, unanswered

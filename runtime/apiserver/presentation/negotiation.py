@@ -7,11 +7,11 @@ github.com/munnerz/goautoneg (v1.36). Difference: no responses in YAML.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import NamedTuple
 
+from msgspec import Struct, field
+
 from kcm.protocols.bounded_cache import bounded_cache, first_size
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.apiserver.errors.status_errors import StatusError, bad_request
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
@@ -37,8 +37,7 @@ class Form(NamedTuple):
 PLAIN_JSON = Form()
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Offer:
+class Offer(Struct, frozen=True, kw_only=True, eq=False):
     """Forms in which the server can send a response.
 
     Offers are compared by identity, so that they are fast keys of the cache of negotiated forms.

@@ -15,8 +15,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from msgspec import Struct
 
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.process.files import write_private
 from kcm.runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key
 from kcm.runtime.x509.certificates import (
@@ -34,16 +34,14 @@ ADMIN = "kubernetes-admin"
 ADMIN_GROUP = "system:masters"
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPair:
+class KeyPair(Struct, frozen=True):
     """PEM files of a certificate and its private key. The key file has mode 0600."""
 
     certificate: Path
     key: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Certificates:
+class Certificates(Struct, frozen=True, kw_only=True):
     """Files of the CA, and of the certificates that it has signed."""
 
     authority: KeyPair
@@ -89,8 +87,7 @@ def ensure_account_key(path: Path) -> SigningKey:
         return SigningKey(key)
 
 
-@dataclass(frozen=True, slots=True)
-class _Identity:
+class _Identity(Struct, frozen=True):
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 

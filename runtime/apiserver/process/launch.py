@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from select import select
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.apiserver.process.settings import ServerSettings
 from kcm.runtime.process.children import ChildProcess, start_module
 from kcm.runtime.process.files import identity
@@ -28,8 +28,7 @@ class LaunchError(Exception):
     """The server did not start. The text is one line for the user."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbeddedServer:
+class EmbeddedServer(Struct, frozen=True, kw_only=True):
     """Running embedded API server. It ends with this process, or when `stop` is called."""
 
     url: str

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import orjson
-
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 # fmt: off
 Kind = Literal[
@@ -48,8 +47,7 @@ _TYPES = b'\n},"types":{\n'
 _TYPE = re.compile(rb'^"([^"]+)":', re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Field(Struct, frozen=True, kw_only=True):
     """Field of an API type. Its value is a single value, a list or a map (`form`) of values of one `kind`."""
 
     name: str  # in JSON
@@ -72,8 +70,7 @@ class Field:
         return self.type if self.kind == "struct" else ""
 
 
-@dataclass(frozen=True, slots=True)
-class ApiType:
+class ApiType(Struct, frozen=True):
     """Type of an API object, or of a part of one."""
 
     name: str  # in OpenAPI: "io.k8s.api.core.v1.Pod"

@@ -24,7 +24,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.objects import Object
 from kcm.runtime.cel.effort import pass_time
 
@@ -48,8 +49,7 @@ class MergeSchema:
 _NO_FIELDS = MergeSchema()
 
 
-@dataclass(frozen=True, slots=True)
-class MergeField:
+class MergeField(Struct, frozen=True):
     """Strategic merge rule of a field."""
 
     schema: MergeSchema = _NO_FIELDS  # of the map or of a list's elements

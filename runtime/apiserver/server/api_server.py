@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from kcm.runtime.apiserver.access.token_authenticator import NO_TOKENS, AcceptedTokens
 from kcm.runtime.apiserver.bootstrap.roles import reconcile_roles

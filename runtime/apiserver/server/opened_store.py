@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.runtime.apiserver.access.authorizer import Authorizer
 from kcm.runtime.apiserver.access.token_authenticator import AcceptedTokens, TokenAuthenticator
 from kcm.runtime.apiserver.bootstrap.namespaces import create_first_namespaces
@@ -26,8 +27,7 @@ from kcm.runtime.apiserver.storage.watches import WatchCache
 from kcm.runtime.scheduling.clock import WallClock
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenedStore:
+class OpenedStore(Struct, frozen=True, kw_only=True):
     """Components of a server that were created for its store."""
 
     cluster: Cluster

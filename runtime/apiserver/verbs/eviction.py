@@ -8,10 +8,10 @@ eviction fail, its budget is not changed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from kcm.protocols.budgets import ALWAYS_ALLOW, DISRUPTION_ALLOWED, SYNC_FAILED, with_disruption_allowed
 from kcm.protocols.conditions import changed_condition, find_condition, is_true

@@ -5,10 +5,10 @@ Source: kubernetes pkg/registry/core/pod/storage/storage.go, BindingREST (v1.36)
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from kcm.protocols.objects import Object, decode_object
 from kcm.runtime.apiserver.admission import chain

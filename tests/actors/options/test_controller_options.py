@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from kcm.actors.controllers.built_in import BUILT_IN
@@ -90,8 +88,7 @@ def test_no_flag_may_be_declared_twice() -> None:
 def test_dataclass_of_options_is_refused() -> None:
     with pytest.raises(TypeError, match="Sizes is declared without @dataclass"):
 
-        @dataclass(frozen=True)
-        class Sizes(ControllerOptions):
+        class Sizes(ControllerOptions, frozen=True):
             largest: int = flag(1, "Largest size.")
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 import msgspec
+from msgspec.structs import replace
 
 from kcm.actors.controllers.identity.root_ca_publisher import RootCaPublisher
 from kcm.actors.controllers.identity.tokens.reconciler import SecretKey, Tokens
@@ -55,7 +55,7 @@ def live_reads_by_the_controller() -> Iterator[None]:
 
     def by_itself(command: Command, **more: Any) -> Request:
         return request_for(
-            msgspec.dataclasses.replace(command, as_informer=False) if isinstance(command, Get) else command, **more
+            msgspec.structs.replace(command, as_informer=False) if isinstance(command, Get) else command, **more
         )
 
     with (

@@ -5,9 +5,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from kcm.actors.controllers.bootstrap import signer, token_cleaner
 from kcm.actors.controllers.bootstrap.signer import BootstrapSigner

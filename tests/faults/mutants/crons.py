@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from kcm.actors.controllers.workloads.cronjob import reconciler
 from kcm.actors.controllers.workloads.cronjob.reconciler import CronJobReconciler

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from kcm.actors.controllers.workloads.job import pod_control
 from kcm.actors.controllers.workloads.job.finalizers import untrack

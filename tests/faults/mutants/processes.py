@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 import kcm.actors.controllers.workloads.replicaset.reconciler as replicaset
 from kcm.actors.engine.dispatcher import Dispatcher

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
 
 from kcm.actors.controllers.cloud.service_lb import SPEC
 from kcm.actors.controllers.cloud.service_lb import reconciler as service_lb

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from kcm.actors.controllers.storage.claim_protection import ClaimProtection
 from kcm.actors.controllers.storage.persistentvolume_binder.binding import bound_claim, bound_volume

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import field
 from typing import Any, NamedTuple
 
+from msgspec import Struct, field
+
 from kcm.protocols.conditions import set_condition
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object
 
 
-@dataclass(slots=True)
-class Findings:
+class Findings(Struct):
     """Errors and remaining objects that one sync of a terminating namespace has found, for its conditions."""
 
     discovery: str = ""  # error of discovery; "" if it succeeded

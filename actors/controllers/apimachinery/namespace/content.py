@@ -19,13 +19,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import field
 
 import msgspec
+from msgspec import Struct, field
 
 from kcm.actors.reconciliation import Step, delete, in_batches, list_live, step
 from kcm.actors.reconciliation.commands import delete_all
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, DeleteCollection
 from kcm.protocols.messages.discovery import ServedResource
@@ -43,8 +42,7 @@ Pages = tuple[str, ...]  # the continue token of each page of a list; "" for the
 WHOLE: Pages = ("",)  # a single page: one request deletes the whole collection
 
 
-@dataclass(slots=True)
-class Content:
+class Content(Struct):
     """Result of the deletion of a namespace's objects: the objects that remain, by resource, and the failures."""
 
     numbers: dict[Resource, int] = field(default_factory=dict)  # number of remaining objects

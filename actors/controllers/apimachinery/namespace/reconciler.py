@@ -30,6 +30,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+
 from kcm.actors.controllers.apimachinery.namespace.api_servers import SEVERAL_SERVERS, creation_window
 from kcm.actors.controllers.apimachinery.namespace.conditions import Findings, with_findings
 from kcm.actors.controllers.apimachinery.namespace.content import (
@@ -54,7 +56,6 @@ from kcm.actors.reconciliation import (
     perform,
     update,
 )
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
@@ -271,8 +272,7 @@ class NamespaceController:
         raise CommandError(command, outcome)
 
 
-@dataclass(slots=True)
-class _Deletion:
+class _Deletion(Struct):
     """Progress of the deletion of one namespace. Times are monotonic seconds.
 
     The next sync is at `due`, or earlier when the informer caches of `resources` contain no objects of the namespace,

@@ -10,10 +10,10 @@ import base64
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from kcm.actors.reconciliation import Step, call, step
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.outcomes import Raised
 from kcm.protocols.objects import Object, name_of
 from kcm.protocols.resources import Resource
@@ -38,8 +38,7 @@ DIGITAL_SIGNATURE, KEY_ENCIPHERMENT = "digital signature", "key encipherment"
 CLIENT_AUTH, SERVER_AUTH = "client auth", "server auth"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestContent:
+class RequestContent(Struct, frozen=True, kw_only=True):
     """Parsed PKCS #10 request from spec.request of a CertificateSigningRequest.
 
     It has the fields of Go's x509.CertificateRequest that decisions depend on. All names are in the order of the

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from ipaddress import ip_network
 
+from msgspec import Struct
+
 from kcm.actors.controllers.shared.cluster_ranges import Network, pod_cidrs
 from kcm.protocols.conditions import find_condition, next_condition
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, name_of
 from kcm.protocols.routes import Route
 from kcm.protocols.times import format_time
@@ -19,8 +20,7 @@ from kcm.protocols.times import format_time
 NETWORK_UNAVAILABLE = "NetworkUnavailable"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RoutePlan:
+class RoutePlan(Struct, frozen=True, kw_only=True):
     """Routes to create in the cloud and to delete from it, so that each podCIDR of a node has one correct route."""
 
     # By node, the podCIDRs for which a correct route exists. A node with routes but without podCIDRs has an empty set.

@@ -17,8 +17,9 @@ the routes could not be listed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from kcm.actors.controllers.cloud.node_route.plan import RoutePlan, is_ours, network_condition, plan_routes
 from kcm.actors.controllers.shared.cluster_ranges import Network, pod_cidrs

@@ -25,10 +25,10 @@ Source: kubernetes v1.36 staging/src/k8s.io/cloud-provider/controllers/service/c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
+from msgspec import Struct, field
 
 from kcm.actors.controllers.cloud.service_lb.load_balancers import (
     FINALIZER,
@@ -44,7 +44,6 @@ from kcm.actors.controllers.cloud.service_lb.load_balancers import (
 )
 from kcm.actors.reconciliation import Change, Enqueue, Reconciliation, Retry, Step, patch, perform, record
 from kcm.actors.reconciliation.element_order import in_element_order
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.cloud import (
     ELSEWHERE,
     NOT_SUPPORTED,
@@ -95,8 +94,7 @@ def all_nodes(_change: Change, _tables: Tables) -> Iterable[str]:
     return (ALL_NODES,)
 
 
-@dataclass(slots=True)
-class _Balancer:
+class _Balancer(Struct):
     """State of the load balancer of one Service, as this controller last requested it from the cloud."""
 
     service: Object  # as it was last synced
@@ -105,8 +103,7 @@ class _Balancer:
     targets: Targets = field(default_factory=dict)  # as last sent to the cloud, even if the call failed
 
 
-@dataclass(slots=True)
-class _Pass:
+class _Pass(Struct):
     """Update of the target nodes of all load balancers after a change of nodes, to measure its duration."""
 
     began: float  # monotonic

@@ -9,12 +9,12 @@ reconcileByPortMapping).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from kcm.actors.controllers.network.shared.ports import Ports, ports_of_slice
 from kcm.actors.controllers.network.shared.slices import Endpoint, Identity, equal_endpoints, identity_of
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, labels_of, metadata, name_of
 from kcm.protocols.services import HEADLESS, MANAGED_BY, SERVICE_NAME
 
@@ -30,8 +30,7 @@ class Group(NamedTuple):
     slices: int
 
 
-@dataclass(slots=True)
-class SlicePlan:
+class SlicePlan(Struct):
     """Planned writes of the EndpointSlices of one Service and one address type."""
 
     create: list[Object] = field(default_factory=list)  # without names and owners

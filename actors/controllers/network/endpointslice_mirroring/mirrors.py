@@ -8,15 +8,15 @@ not have.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from kcm.actors.controllers.network.shared.addresses import IPV4, IPV6, read_address
 from kcm.actors.controllers.network.shared.ports import Ports, ports_of_slice, sorted_ports
 from kcm.actors.controllers.network.shared.slices import Endpoint, Identity, equal_endpoints, identity_of
 from kcm.actors.controllers.network.shared.subsets import repacked
 from kcm.actors.controllers.shared.generated_names import generate_name
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, annotations_of, labels_of, metadata, name_of, uid_of
 from kcm.protocols.services import LEADER, MANAGED_BY, SERVICE_NAME, SKIP_MIRROR, TRIGGER_TIME
 
@@ -78,8 +78,7 @@ def _endpoint(address: Mapping[str, Any], text: str, *, ready: bool) -> Endpoint
     return endpoint
 
 
-@dataclass(slots=True)
-class MirrorPlan:
+class MirrorPlan(Struct):
     """Planned writes of the EndpointSlices that mirror one Endpoints object, with numbers for the metrics."""
 
     create: list[Object] = field(default_factory=list)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ipaddress
 
+from msgspec import Struct
+
 from kcm.actors.controllers.shared.cluster_ranges import Network
-from kcm.protocols.late_methods import dataclass
 
 
 class RangeExhaustedError(Exception):
@@ -18,8 +19,7 @@ class RangeExhaustedError(Exception):
         super().__init__("CIDR allocation failed; there are no remaining CIDRs left to allocate in the accepted range")
 
 
-@dataclass(frozen=True, slots=True)
-class AllocatedBlock:
+class AllocatedBlock(Struct, frozen=True):
     """Block of a cluster CIDR that `CidrSet.allocate` has allocated."""
 
     network: Network

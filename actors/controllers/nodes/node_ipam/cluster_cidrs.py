@@ -10,17 +10,17 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from kcm.actors.controllers.shared.cluster_ranges import Network, cluster_ranges, of_both_families
 from kcm.actors.options.general import Cloud
-from kcm.protocols.late_methods import dataclass
 
 DEFAULT_MASKS = {4: 24, 6: 64}  # by IP version
 LARGEST_IPV6_SET = 16  # an IPv6 cluster CIDR may have at most 2**16 blocks
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterCidrs:
+class ClusterCidrs(Struct, frozen=True, kw_only=True):
     """Parsed values of --cluster-cidr and --service-cluster-ip-range, with the size of the blocks for nodes."""
 
     clusters: tuple[tuple[Network, int], ...]  # in the order of the flag, each with the prefix length of its blocks

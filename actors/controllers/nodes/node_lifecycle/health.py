@@ -18,14 +18,15 @@ Source: kubernetes v1.36 pkg/controller/nodelifecycle/node_lifecycle_controller.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kcm.actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
 from kcm.actors.controllers.nodes.node_lifecycle.options import GracePeriods, LifecycleSettings
 from kcm.actors.reconciliation import Step, batches, get_live, together
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.nodes import LEASE_NAMESPACE, NodeFacts, lease_facts
 from kcm.protocols.objects import decode_object, make_key, split_key
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeHealth:
+class NodeHealth(Struct, frozen=True, kw_only=True):
     """Last observed health of a node (upstream: nodeHealthData)."""
 
     uid: str

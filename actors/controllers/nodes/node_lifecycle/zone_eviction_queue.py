@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import Struct
+
 from kcm.actors.engine.vitals import description
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.eviction import (
     EvictNode,
     NodeDue,
@@ -41,8 +42,7 @@ def zone_queue_name(zone: str) -> str:
     return f"{KIND}:{zone}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZoneMeter:
+class ZoneMeter(Struct, frozen=True, kw_only=True):
     """Metrics of the eviction queue of one zone."""
 
     depth: Gauge  # number of waiting nodes
@@ -50,8 +50,7 @@ class ZoneMeter:
     let_through: Counter  # number of released nodes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ZoneQueueDescription:
+class ZoneQueueDescription(Struct, frozen=True, kw_only=True):
     """State of an eviction queue, as the reply to a Describe message."""
 
     zone: str

@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import KIND, zone_queue_name
 from kcm.actors.reconciliation import Tell
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.eviction import (
     EvictNode,
     NodeDue,
@@ -41,8 +42,7 @@ class WaitingNode(NamedTuple):
     uid: str
 
 
-@dataclass(slots=True)
-class _Queue:
+class _Queue(Struct):
     """Recorded state of the eviction queue of one zone."""
 
     ready: bool = False  # it has sent ZoneQueueReady

@@ -11,8 +11,9 @@ from collections.abc import Container, Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from kcm.actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.nodes import NodeFacts
 from kcm.runtime.tables.table import Entry
 
@@ -37,8 +38,7 @@ class Mode(StrEnum):
     UNCHANGED = "unchanged"
 
 
-@dataclass(frozen=True, slots=True)
-class ZoneHealth:
+class ZoneHealth(Struct, frozen=True):
     """Numbers of ready and other nodes in a zone, from which its disruption state is computed."""
 
     ready: int  # nodes whose condition Ready is True
@@ -49,8 +49,7 @@ class ZoneHealth:
         return self.ready + self.not_ready
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvictionLimits:
+class EvictionLimits(Struct, frozen=True, kw_only=True):
     """Eviction rates, in nodes per second, and the thresholds that determine which of them applies to a zone."""
 
     eviction_rate: float = 0.1  # --node-eviction-rate
@@ -62,8 +61,7 @@ class EvictionLimits:
     pause_when_disrupted: bool = False  # --pause-evictions-in-disrupted-zones
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Disruption:
+class Disruption(Struct, frozen=True, kw_only=True):
     """Disruption states of all zones, with the eviction rates that follow from them. Returned by `assess`."""
 
     states: Mapping[str, ZoneState]

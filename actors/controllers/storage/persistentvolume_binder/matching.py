@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
+from msgspec import Struct
+
 from kcm.actors.reconciliation.specs import Facts, Index
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, labels_of, name_of, uid_of
 from kcm.protocols.quantities import whole_value
 from kcm.protocols.resources import PERSISTENT_VOLUMES
@@ -46,8 +47,7 @@ UNCLAIMED_VOLUMES = Index(PERSISTENT_VOLUMES, UNCLAIMED, _class_if_unclaimed)
 VOLUME_FACTS = Facts(PERSISTENT_VOLUMES, volume_facts)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requirements:
+class Requirements(Struct, frozen=True, kw_only=True):
     """Properties of a claim that a volume must match to be bound to it."""
 
     key: Key  # of the claim

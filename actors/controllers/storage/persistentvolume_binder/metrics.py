@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from kcm.actors.controllers.storage.persistentvolume_binder.plugins import NONE, SOURCES
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import split_key
 from kcm.protocols.volumes import ClaimFacts, VolumeFacts
 from kcm.runtime.metrics.registry import Family, Metrics
@@ -85,8 +86,7 @@ RETROACTIVE_ERRORS = Family(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Operation:
+class _Operation(Struct, frozen=True):
     plugin: str
     operation: str
     at: float  # monotonic seconds

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from kcm.actors.controllers.storage.persistentvolume_binder.host_path import HOST_PATH
 from kcm.actors.controllers.storage.persistentvolume_binder.options import PersistentVolumeBinderOptions
 from kcm.actors.controllers.storage.persistentvolume_binder.plugins import NFS, plugin_of
 from kcm.actors.options import Options
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Key, Object, make_key, metadata, name_of
 from kcm.protocols.quantities import whole_value
 
@@ -24,8 +25,7 @@ _GI = 2**30
 _SCRUB = 'test -e /scrub && find /scrub -mindepth 1 -delete && test -z "$(ls -A /scrub)" || exit 1'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recycler:
+class Recycler(Struct, frozen=True, kw_only=True):
     """Settings of the recycler pods for the volumes of one plugin."""
 
     template: Mapping[str, Any]  # manifest of the pod

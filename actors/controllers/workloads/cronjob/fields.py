@@ -5,8 +5,9 @@ Source: kubernetes v1.36 staging/src/k8s.io/api/batch/v1/types.go.
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from kcm.protocols.field_types import COUNT, FLAG, MAP, TEXT, TIME, check
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, key_of
 
 _CRON_JOB = {
@@ -32,8 +33,7 @@ _JOB = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CronJobSpec:
+class CronJobSpec(Struct, frozen=True, kw_only=True):
     """Parsed spec of a CronJob."""
 
     schedule: str

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from msgspec import Struct
+
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import Recommendation, ScaleEvent
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.fields import AutoscalerSpec
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.metrics import FaultOrigin, ScaleAction
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.status import StatusDraft
 from kcm.actors.reconciliation import record
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.events import Record
 from kcm.protocols.objects import Key, Object, namespace_of
 from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS
@@ -48,8 +49,7 @@ class UnknownUpdate(NamedTuple):
     change: int  # requested number minus the previous number
 
 
-@dataclass(slots=True, kw_only=True)
-class AutoscalerMemory:
+class AutoscalerMemory(Struct, kw_only=True):
     """State of one HorizontalPodAutoscaler that is kept in memory between evaluations."""
 
     uid: str  # of the HorizontalPodAutoscaler
@@ -59,8 +59,7 @@ class AutoscalerMemory:
     unknown_update: UnknownUpdate | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class Evaluation:
+class Evaluation(Struct, kw_only=True):
     """Inputs and intermediate results of one evaluation of a HorizontalPodAutoscaler; updated during the sync."""
 
     key: Key

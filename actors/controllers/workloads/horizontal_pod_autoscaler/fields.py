@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from msgspec import Struct
+
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import Behavior, ReplicaBounds, behavior_of
 from kcm.protocols.field_types import COUNT, MAP, NUMBER, QUANTITY, TEXT, TIME, check
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, key_of
 from kcm.protocols.quantities import parse_quantity
 
@@ -84,8 +85,7 @@ class MetricTarget(NamedTuple):
     average_utilization: int | None  # percent of the request
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricSpec:
+class MetricSpec(Struct, frozen=True, kw_only=True):
     """Entry of spec.metrics, with the same fields for all types of metrics."""
 
     type: str  # a key of METRIC_FIELDS, or an unknown type
@@ -98,8 +98,7 @@ class MetricSpec:
     target: MetricTarget
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutoscalerSpec:
+class AutoscalerSpec(Struct, frozen=True, kw_only=True):
     """Parsed spec of a HorizontalPodAutoscaler."""
 
     target: TargetReference

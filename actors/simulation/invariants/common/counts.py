@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.known_state import InferredSyncs
@@ -24,7 +26,6 @@ from kcm.actors.simulation.invariants.observer import (
 )
 from kcm.actors.simulation.invariants.owners import Owners, adopter
 from kcm.actors.simulation.invariants.ownership import OwnershipIndex
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
 from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound, Outcome, Refused, Unknown
 from kcm.protocols.objects import (
@@ -48,8 +49,7 @@ from kcm.runtime.tables.table import OWNER, Table
 UNNAMED = ", to be named by the server"
 
 
-@dataclass(slots=True)
-class _Pod:
+class _Pod(Struct):
     """Pod that a process has created, adopted or fetched.
 
     version: resourceVersion in the outcome, or that the server has committed if there is no outcome; 0 before that.
@@ -67,8 +67,7 @@ class _Pod:
     ended: bool = False
 
 
-@dataclass(slots=True)
-class _Allowance:
+class _Allowance(Struct):
     """Numbers of pods that a reconciliation may still create and delete, by the state at its beginning."""
 
     creations: int

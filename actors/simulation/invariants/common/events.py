@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections import deque
 
+from msgspec import Struct
+
 from kcm.actors.engine.event_recorder import SPAM_BURST
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.observer import (
@@ -15,7 +17,6 @@ from kcm.actors.simulation.invariants.observer import (
     ProcessStarted,
     Recorded,
 )
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.events import Record
 from kcm.protocols.objects import make_key, split_key
 from kcm.runtime.apiserver.storage.store import MODIFIED, StoreChange
@@ -34,8 +35,7 @@ IGNORED = ("events", "leases.coordination.k8s.io")  # storages whose changes do 
 _GENERATION = re.compile(rb'"generation": ?(\d+)')
 
 
-@dataclass(slots=True)
-class _Repeated:
+class _Repeated(Struct):
     """Equal events of one source.
 
     revision: revision of the newest change that may have caused an event, when the latest event was recorded.

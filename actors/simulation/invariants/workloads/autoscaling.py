@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.reconciliation.actor_names import controller_name
@@ -18,7 +19,6 @@ from kcm.actors.simulation.invariants.observer import (
     ProcessStarted,
     Submitted,
 )
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Command, Get, Submit, Update
 from kcm.protocols.messages.outcomes import Conflict, Done, Outcome
 from kcm.protocols.objects import Key, decode_object, uid_of
@@ -33,8 +33,7 @@ class _Change(NamedTuple):
     at: float
 
 
-@dataclass(slots=True)
-class _Known:
+class _Known(Struct):
     """Observations of one autoscaler by one incarnation of the controller.
 
     spec: spec of the autoscaler in the latest sync.

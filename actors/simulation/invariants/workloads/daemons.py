@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec import Struct
+
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.controllers.workloads.daemonset.objects import HASH_LABEL
 from kcm.actors.simulation import SimulatedCluster
@@ -20,7 +22,6 @@ from kcm.actors.simulation.invariants.observer import (
     decoded,
 )
 from kcm.actors.simulation.invariants.ownership import storage_of
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.messages.commands import Create, Submit
 from kcm.protocols.objects import Key, controller_of, decode_object, key_of, make_key, name_of, uid_of
 from kcm.protocols.pods import is_active, pod_facts
@@ -30,8 +31,7 @@ from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 CLIENT, SENDER = "daemon-set-controller", "controller:daemonset-controller"
 
 
-@dataclass(frozen=True, slots=True)
-class _Origin:
+class _Origin(Struct, frozen=True):
     """Process that decided to create a pod, and the state that it had observed.
 
     start: number of starts of the process, including the present one.
@@ -43,8 +43,7 @@ class _Origin:
     seen: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Pod:
+class _Pod(Struct, frozen=True):
     """Active pod of a DaemonSet.
 
     hash: label with the hash of the pod template.

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.objects import Object, annotations_of
 
 
@@ -71,8 +72,7 @@ def size_of(replica_set: Object) -> Size:
     return Size(wanted, available, annotations_of(replica_set).get(SIZED_FOR, ""))
 
 
-@dataclass(slots=True)
-class RolloutView:
+class RolloutView(Struct):
     """Limits of a Deployment and sizes of its ReplicaSets by uid, as one process has observed them."""
 
     bounds: Bounds

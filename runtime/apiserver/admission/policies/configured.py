@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.objects import Object, decode_object, name_of
 from kcm.runtime.apiserver.core.cluster import Cluster
 
@@ -25,8 +26,7 @@ MOST_KEPT = 8 * 1024 * 1024  # maximum total bytes of the sources of cached poli
 _kept: dict[bytes, AdmissionPolicy] = {}  # least recently used first
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Validation:
+class Validation(Struct, frozen=True, kw_only=True):
     """Compiled entry of spec.validations: a CEL expression that must be true, and the error if it is not."""
 
     expression: Expression  # must be true
@@ -35,16 +35,14 @@ class Validation:
     reason: str  # of the error, such as Invalid or Forbidden
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mutation:
+class Mutation(Struct, frozen=True, kw_only=True):
     """Compiled entry of spec.mutations: a CEL expression that returns a change of the object."""
 
     expression: Expression
     is_patch: bool  # whether the value is a JSON patch; otherwise an apply configuration
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdmissionPolicy:
+class AdmissionPolicy(Struct, frozen=True, kw_only=True):
     """Compiled ValidatingAdmissionPolicy or MutatingAdmissionPolicy."""
 
     name: str
@@ -59,8 +57,7 @@ class AdmissionPolicy:
     reinvoked_if_needed: bool  # reinvocationPolicy IfNeeded
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
+class Binding(Struct, frozen=True, kw_only=True):
     """ValidatingAdmissionPolicyBinding or MutatingAdmissionPolicyBinding."""
 
     name: str

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from msgspec import Struct
+
 from kcm.protocols.admission_plugins import MUTATING_WEBHOOK, VALIDATING_WEBHOOK
-from kcm.protocols.late_methods import dataclass
 from kcm.protocols.objects import Object, decode_object, name_of
 from kcm.runtime.apiserver.core.cluster import Cluster
 
@@ -21,8 +22,7 @@ _PLUGINS = {MUTATING: MUTATING_WEBHOOK, VALIDATING: VALIDATING_WEBHOOK}
 EQUIVALENT, IGNORE, IF_NEEDED = "Equivalent", "Ignore", "IfNeeded"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Webhook:
+class Webhook(Struct, frozen=True, kw_only=True):
     """Webhook of a stored configuration, with defaults set."""
 
     configuration: str

@@ -13,15 +13,14 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
 
 LIBRARY = "lightkube.models"
 
 _PARAMETER = re.compile(r"\s*\* \*\*(\w+)\*\* ``[^`]+`` - ?(.*)")
 
 
-@dataclass(frozen=True)
-class TypeDescription:
+class TypeDescription(Struct, frozen=True, dict=True):
     """Description of an API type and its fields.
 
     doc: docstring of the type in the library

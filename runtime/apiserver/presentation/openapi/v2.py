@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Sequence
 
 import orjson
+from msgspec import Struct
 
-from kcm.protocols.late_methods import dataclass
 from kcm.runtime.apiserver.presentation.openapi.descriptions import Descriptions
 from kcm.runtime.apiserver.presentation.openapi.v2_paths import PARAMETERS, paths
 from kcm.runtime.apiserver.presentation.openapi.v2_protobuf import encoded
@@ -24,8 +24,7 @@ from kcm.runtime.apiserver.schema.api_types import ApiTypes
 _BEARER = {"description": "Bearer Token authentication", "type": "apiKey", "name": "authorization", "in": "header"}
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """OpenAPI v2 document in JSON and in protobuf, compressed in memory.
 
     etag: ETag of both encodings, without quotes

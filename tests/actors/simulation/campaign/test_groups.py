@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kcm.actors.simulation.campaign.command import main
 from kcm.actors.simulation.campaign.coverage import Coverage

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kcm.actors.reconciliation import Reconciliation, RequeueAfter, TerminalError, Watch, get_live, itself, perform
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kcm.actors.controllers.apimachinery import garbage_collector, namespace
 from kcm.actors.controllers.built_in import BUILT_IN

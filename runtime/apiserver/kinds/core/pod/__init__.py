@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kcm.protocols.late_methods import dataclass
+from msgspec import Struct
+
 from kcm.protocols.objects import Object, is_deleting
 from kcm.protocols.quality_of_service import quality_of_service
 from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden
@@ -184,8 +185,7 @@ def validate_status_update(new: Object, old: Object) -> list[FieldError]:
     return list(wrong_pod_status(new, old))
 
 
-@dataclass(slots=True)
-class _Summary:
+class _Summary(Struct):
     """Counts and status text of a pod for its table row, accumulated over its containers."""
 
     reason: str
