@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 from kcm.actors.controllers.built_in import BUILT_IN
@@ -88,7 +90,8 @@ def test_no_flag_may_be_declared_twice() -> None:
 def test_dataclass_of_options_is_refused() -> None:
     with pytest.raises(TypeError, match="Sizes is declared without @dataclass"):
 
-        class Sizes(ControllerOptions, frozen=True):
+        @dataclass(frozen=True)
+        class Sizes(ControllerOptions):
             largest: int = flag(1, "Largest size.")
 
 
