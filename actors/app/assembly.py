@@ -60,7 +60,7 @@ from kcm.runtime.metrics.families import (
     REST_CLIENT_RATE_LIMITER_DURATION,
     UNREADABLE_OBJECTS,
 )
-from kcm.runtime.metrics.meters import WorkQueueMeter, rate_limiter_use
+from kcm.runtime.metrics.meters import ReconcileMeter, WorkQueueMeter, rate_limiter_use
 from kcm.runtime.metrics.registry import Metrics, Reading
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.limiters import TokenBucket
@@ -150,9 +150,14 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
         stand_by_on_loss=assembly.election is not None and assembly.election.stand_by,
         start_interval=generic.controller_start_interval,
         hung_after=generic.actor_hang_timeout,
-        look_every=min(5.0, generic.actor_hang_timeout / 3),
+        look_every=min(5.0, generic.actor_hang_timeout / 3, *_half(assembly.options.health.stuck_after)),
         drain_within=generic.controller_shutdown_timeout or float("inf"),
     )
+
+
+def _half(stuck_after: float) -> list[float]:
+    """Return the longest interval between supervision ticks that notices a stuck actor in time, if this is enabled."""
+    return [stuck_after / 2] if stuck_after else []
 
 
 def manager_spec(
@@ -435,6 +440,7 @@ def _controller_settings(assembly: Assembly, spec: ControllerSpec, *, seed: int)
         discovers=spec.discovers,
         resync=_resync(assembly, spec, seed=seed),
         calls=spec.calls,
+        meter=ReconcileMeter(assembly.metrics, spec.name),
     )
 
 

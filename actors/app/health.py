@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from kcm.actors.engine.elector import Election
 from kcm.actors.engine.vitals import (
+    FAILED_KEYS,
     ChildVitals,
     ControllerVitals,
     DiscoveryVitals,
@@ -17,7 +18,9 @@ from kcm.actors.engine.vitals import (
     InWork,
     ManagerVitals,
     Misread,
+    SourceVitals,
 )
+from kcm.actors.options.general import HealthThresholds
 from kcm.actors.reconciliation.actor_names import (
     DISCOVERY,
     ELECTOR,
@@ -29,7 +32,7 @@ from kcm.actors.reconciliation.actor_names import (
 from kcm.runtime.calls.listeners import SourceRunner
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.serving.health import HealthNotice
+from kcm.runtime.serving.health import HealthFailure, HealthNotice, shown_of
 from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.table import Table
 from kcm.runtime.tables.view import AnyTable
@@ -38,7 +41,6 @@ Check = Callable[[], str | None]
 
 CRASH_LOOP = 3  # recent failures from which on a restarted actor counts as crash-looping
 HUNG_AFTER = 30.0  # seconds without new vitals of the manager; the watchdog waits longer
-STANDSTILL = 600.0  # seconds that keys may wait while no key is started and no outcome arrives
 SYNC_WITHIN = 60.0  # seconds that a new controller may wait for its tables
 NAMED = 3  # hung calls, or failed sources, that are named in one line
 MOST_NAMED = 5  # objects that are named in one line
@@ -58,18 +60,28 @@ def child_trouble(child: ChildVitals) -> str | None:
     return None
 
 
-def table_trouble(table: AnyTable, *, silence_limit: float, now: float) -> str | None:
-    """Check that a table is synced and current. Twice the limit: a silent watch is renewed once before this fails."""
+def table_trouble(table: AnyTable, *, deaf_after: float, now: float) -> str | None:
+    """Check that a table is synced and current. deaf_after: its maximum age in seconds."""
     if not table.synced:
         return f"the table of {table} is not synced"
     age = table.age(now)
-    if age is not None and age > 2 * silence_limit:
+    if age is not None and age > deaf_after:
         return f"the table of {table} has not heard from the server for {age:.0f} s"
     return None
 
 
-def controller_trouble(vitals: ControllerVitals | None, *, now: float, since: float) -> str | None:
-    """Check a controller by its vitals. since: time of its start, for a controller that does not become ready."""
+def deaf_after(thresholds: HealthThresholds, silence_limit: float) -> float:
+    """Return the maximum age of a table. By default a silent watch is renewed once before a check fails."""
+    return thresholds.deaf_after or 2 * silence_limit
+
+
+def controller_trouble(
+    vitals: ControllerVitals | None, *, now: float, since: float, thresholds: HealthThresholds
+) -> str | None:
+    """Check a controller by its vitals. since: time of its start, for a controller that does not become ready.
+
+    A result begins with its condition if the controller is stuck, failing or starved.
+    """
     if vitals is None:
         return "has not said anything yet"
     if not vitals.ready and now - since > SYNC_WITHIN:
@@ -78,12 +90,90 @@ def controller_trouble(vitals: ControllerVitals | None, *, now: float, since: fl
     for held in vitals.held:
         named = f"{held.queue} {held.key}".rstrip()
         if held.hangs:
-            return f"hangs: {named} has held up a thread for {now - held.since:.0f} s"
-        return f"hung: {named} held up a thread {now - held.since:.0f} s ago and is held back"
-    if vitals.ready and vitals.queued and not vitals.paused and now - vitals.moved > STANDSTILL:
-        stuck = f"is stuck: {vitals.queued} keys wait, and nothing happened for {now - vitals.moved:.0f} s"
-        return stuck if vitals.longest is None else f"{stuck}; in work for longest: {_named(vitals.longest)}"
+            return _failure("stuck", f"{named} has held up a thread for {now - held.since:.0f} s")
+        return _failure("stuck", f"{named} held up a thread {now - held.since:.0f} s ago and is held back")
+    if not vitals.ready or vitals.paused:
+        return None
+    for source in vitals.sources:
+        if (trouble := failing(source, now=now, thresholds=thresholds)) is not None:
+            return trouble
+    return starved(vitals, now=now, thresholds=thresholds)
+
+
+def stuck(child: ChildVitals, *, now: float, thresholds: HealthThresholds) -> str | None:
+    """Check that the actor of a controller does not handle the same message for too long.
+
+    After --actor-hang-timeout the manager replaces the actor; then controller_trouble reports the key that hung.
+    """
+    seconds = 0.0 if child.busy_since is None else now - child.busy_since
+    if not thresholds.stuck_after or seconds < thresholds.stuck_after:
+        return None
+    return _failure("stuck", f"its actor has been handling the same message for {seconds:.0f} s")
+
+
+def failing(source: SourceVitals, *, now: float, thresholds: HealthThresholds) -> str | None:
+    """Check that not every sync of this work queue or pass fails.
+
+    If only few of many known keys failed, other keys may be fine but had no event, so these failures do not count. The
+    result is a HealthNotice, because a restart repairs neither a missing right nor a bug of a controller.
+    """
+    history = source.history
+    seconds = now - history.failing_since
+    if (
+        not thresholds.failing_after
+        or history.failures < thresholds.failing_syncs
+        or seconds < thresholds.failing_after
+    ):
+        return None
+    known, failed = source.known_keys(), history.failed_keys
+    if known is not None and len(failed) < min(known, FAILED_KEYS):
+        return None
+    if not known and not source.pending():
+        return None  # all failed keys were deleted or dropped
+    last = history.succeeded_at
+    success = "no success since the start" if last is None else f"the last success was {now - last:.0f} s ago"
+    return _notice(
+        "failing",
+        f"{history.failures} syncs of {source.name} in a row failed, for {seconds:.0f} s; {success}; "
+        f"last error: {history.last_error}",
+    )
+
+
+def starved(vitals: ControllerVitals, *, now: float, thresholds: HealthThresholds) -> str | None:
+    """Check that no key waits too long in a work queue.
+
+    The result is a HealthNotice while syncs still begin or receive responses: after a restart all keys wait again.
+    """
+    limit = thresholds.starved_after
+    waiting = [oldest for source in vitals.sources if (oldest := source.oldest_waiting()) is not None]
+    if not limit or not waiting:
+        return None
+    oldest = min(waiting, key=lambda key: key.since)
+    seconds = now - max(oldest.since, vitals.may_begin_since)
+    if seconds < limit:
+        return None
+    text = f"{_named(oldest)} has waited in its queue for {seconds:.0f} s, with {vitals.queued} keys ready"
+    if now - vitals.moved < limit:
+        return _notice("starved", text)
+    text += f"; nothing happened for {now - vitals.moved:.0f} s"
+    return _failure("starved", text if vitals.longest is None else f"{text}; in work: {_named(vitals.longest)}")
+
+
+def deaf(tables: Iterable[AnyTable], *, now: float, deaf_after: float) -> str | None:
+    """Check that each table is synced, and was refreshed recently. deaf_after: maximum age in seconds."""
+    for table in tables:
+        trouble = table_trouble(table, deaf_after=deaf_after, now=now)
+        if trouble is not None:
+            return _failure("deaf", trouble) if table.synced else trouble
     return None
+
+
+def _failure(condition: str, text: str) -> HealthFailure:
+    return HealthFailure(f"{condition}: {text}", shown=condition)
+
+
+def _notice(condition: str, text: str) -> HealthNotice:
+    return HealthNotice(f"{condition}: {text}", shown=condition)
 
 
 def _named(in_work: InWork) -> str:
@@ -91,13 +181,21 @@ def _named(in_work: InWork) -> str:
 
 
 def controller_check(
-    name: str, *, vitals: Vitals, tables: Mapping[str, AnyTable], clock: Clock, silence_limit: float
+    name: str,
+    *,
+    vitals: Vitals,
+    tables: Mapping[str, AnyTable],
+    clock: Clock,
+    thresholds: HealthThresholds,
+    silence_limit: float,
 ) -> Check:
-    """Return the check of one controller.
+    """Return the check of one controller, which distinguishes stuck, deaf, failing and starved controllers.
 
     name: its canonical name.
     tables: the tables that it reads, as it sees them.
+    silence_limit: seconds after which a watch without events and bookmarks is opened again.
     """
+    oldest = deaf_after(thresholds, silence_limit)
 
     def check() -> str | None:
         now = clock.monotonic()
@@ -105,17 +203,28 @@ def controller_check(
         child = manager.children.get(controller_name(name)) if manager is not None else None
         if child is None:
             return None  # disabled
-        trouble = child_trouble(child)
-        if trouble is None and child.started_at is None:
+        if (trouble := child_trouble(child)) is not None:
+            return trouble
+        if child.started_at is None:
             return None
-        if trouble is None and child.started_at is not None:
-            controller = vitals.of(controller_name(name), ControllerVitals)
-            trouble = controller_trouble(controller, now=now, since=child.started_at)
-        for table in tables.values():
-            trouble = trouble or table_trouble(table, silence_limit=silence_limit, now=now)
-        return trouble
+        controller = vitals.of(controller_name(name), ControllerVitals)
+        return _together(
+            stuck(child, now=now, thresholds=thresholds),
+            controller_trouble(controller, now=now, since=child.started_at, thresholds=thresholds),
+            deaf(tables.values(), now=now, deaf_after=oldest),
+        )
 
     return check
+
+
+def _together(*found: str | None) -> str | None:
+    """Return the results of several checks as one. It is a HealthNotice if each of them is."""
+    troubles = [trouble for trouble in found if trouble is not None]
+    if len(troubles) < 2:
+        return troubles[0] if troubles else None
+    kind = HealthNotice if all(isinstance(trouble, HealthNotice) for trouble in troubles) else HealthFailure
+    shown = dict.fromkeys(shown_of(trouble) for trouble in troubles)
+    return kind("; ".join(troubles), shown=", ".join(shown))
 
 
 def discovery_check(
@@ -124,7 +233,7 @@ def discovery_check(
     controllers: Collection[str],
     tables: Mapping[str, Table],
     clock: Clock,
-    silence_limit: float,
+    deaf_after: float,
 ) -> Check:
     """Return a check for API groups whose discovery fails, and for discovered resources whose tables cannot be read.
 
@@ -133,6 +242,7 @@ def discovery_check(
 
     controllers: names of the controllers that discover resources.
     tables: all tables, by Resource.id.
+    deaf_after: maximum age of a table in seconds.
     """
 
     def troubles(now: float) -> Iterable[str]:
@@ -148,7 +258,7 @@ def discovery_check(
         for resource_id, since in arriving.items():
             table = tables.get(resource_id)
             if table is not None and (table.synced or now - since > SYNC_WITHIN):
-                trouble = table_trouble(table, silence_limit=silence_limit, now=now)
+                trouble = table_trouble(table, deaf_after=deaf_after, now=now)
                 if trouble is not None:
                     yield trouble
 

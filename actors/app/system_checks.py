@@ -9,6 +9,7 @@ from kcm.actors.app.health import (
     Check,
     calls_check,
     controller_check,
+    deaf_after,
     discovery_check,
     informer_sync_check,
     infrastructure_check,
@@ -46,12 +47,19 @@ def system_checks(
             controllers=discovering,
             tables=assembly.tables,
             clock=clock,
-            silence_limit=silence,
+            deaf_after=deaf_after(assembly.options.health, silence),
         )
     checks["unreadable-objects"] = unreadable_check(
         tables=assembly.tables, vitals=vitals, controllers=[spec.name for spec in controllers]
     )
     for spec in controllers:
         seen = assembly.seen[spec.name]
-        checks[spec.name] = controller_check(spec.name, vitals=vitals, tables=seen, clock=clock, silence_limit=silence)
+        checks[spec.name] = controller_check(
+            spec.name,
+            vitals=vitals,
+            tables=seen,
+            clock=clock,
+            thresholds=assembly.options.health,
+            silence_limit=silence,
+        )
     return checks

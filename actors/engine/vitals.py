@@ -9,7 +9,7 @@ Times are monotonic.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import orjson
 from msgspec import Struct
@@ -38,6 +38,8 @@ class ChildVitals(Struct, frozen=True, kw_only=True):
     last_error: str
     gave_up: bool
     started_at: float | None  # None: not started yet
+    # Since when it has been handling the same message, as seen by two supervision ticks; None: it makes progress.
+    busy_since: float | None = None
 
 
 class ManagerDescription(Struct, frozen=True, kw_only=True):
@@ -126,6 +128,62 @@ class HeldKey(Struct, frozen=True, kw_only=True):
     hangs: bool
 
 
+class SyncHistory:
+    """Latest results of one work queue or pass, with the failures in a row since its last success.
+
+    Written by the controller's thread and read by health checks on any thread.
+
+    succeeded_at: end of the last successful sync; None without a success of this incarnation.
+    failures: failed syncs since then. Requested retries, and keys that wait for a table, do not count.
+    failing_since: first of these failures.
+    failed_keys: some of the keys that failed, at most FAILED_KEYS.
+    last_error: key and error of the last failure, in one line.
+    """
+
+    __slots__ = ("failed_keys", "failing_since", "failures", "last_error", "succeeded_at")
+
+    def __init__(self) -> None:
+        self.succeeded_at: float | None = None
+        self.failures, self.failing_since = 0, 0.0
+        self.failed_keys: frozenset[str] = frozenset()
+        self.last_error = ""
+
+    def succeed(self, now: float) -> None:
+        self.succeeded_at = now
+        if self.failures:
+            self.failures, self.failed_keys = 0, frozenset()
+
+    def fail(self, key: str, error: str, now: float) -> None:
+        if not self.failures:
+            self.failing_since = now
+        if len(self.failed_keys) < FAILED_KEYS:
+            self.failed_keys |= {key}
+        self.last_error = f"{key}: {error}" if key else error
+        self.failures += 1
+
+
+FAILED_KEYS = 5  # keys that SyncHistory remembers
+
+
+class SourceVitals(Protocol):
+    """State of one work queue or pass of a controller. Read from any thread, also while the controller hangs."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def history(self) -> SyncHistory: ...
+
+    def oldest_waiting(self) -> InWork | None:
+        """Return the key that has been ready for longest. Its `since` is when it became ready."""
+
+    def pending(self) -> int:
+        """Return the number of keys that are queued, delayed or being reconciled."""
+
+    def known_keys(self) -> int | None:
+        """Return the number of keys that exist, one per object; None if keys do not name objects of one table."""
+
+
 class Misread(NamedTuple):
     """Object that the model of a controller could not read. resource: the name of its resource."""
 
@@ -150,6 +208,8 @@ class ControllerVitals(NamedTuple):
     arriving: Mapping[str, float]  # discovered tables that cannot be read yet, and since when
     held: tuple[HeldKey, ...] = ()
     misread: tuple[Misread, ...] = ()
+    sources: tuple[SourceVitals, ...] = ()  # the only part that changes after it was published
+    may_begin_since: float = 0.0  # when it last became ready or was resumed
 
 
 class QueueDescription(Struct, frozen=True, kw_only=True):
@@ -160,6 +220,10 @@ class QueueDescription(Struct, frozen=True, kw_only=True):
     in_work: int  # keys that are being reconciled
     oldest: str | None  # longest running key
     longest_running_seconds: float
+    oldest_waiting: str | None  # key that has been ready to be reconciled for longest
+    longest_waiting_seconds: float
+    failures_in_a_row: int  # failed reconciliations since the last success
+    since_success_seconds: float | None  # None without a success of this incarnation
 
 
 class PassDescription(Struct, frozen=True, kw_only=True):

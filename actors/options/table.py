@@ -40,6 +40,7 @@ class Options(FlagStruct, frozen=True, kw_only=True):
     client: general.Client = group(general.Client, "misc", config="Generic.ClientConnection")
     embedded: Embedded = group(Embedded, "embedded cluster")
     diagnosis: Diagnosis = group(Diagnosis, "diagnosis")
+    health: general.HealthThresholds = group(general.HealthThresholds, "diagnosis")
     retired: general.Retired = group(general.Retired, "retired")
     process: general.ProcessOptions = group(general.ProcessOptions, "global")
 

@@ -187,6 +187,18 @@ def _own(options: Options) -> Iterator[str]:
         yield "--actor-hang-timeout must not be less than 1s"
     if options.generic.watch_silence_limit <= 0:
         yield "--watch-silence-limit must be greater than zero"
+    yield from _health(options)
+
+
+def _health(options: Options) -> Iterator[str]:
+    health = options.health
+    for condition in ("stuck", "starved", "failing", "deaf"):
+        if getattr(health, f"{condition}_after") < 0:
+            yield f"--health-{condition}-after must not be negative"
+    if health.failing_syncs < 1:
+        yield f"--health-failing-syncs must be greater than 0, but got {health.failing_syncs}"
+    if 0 < health.deaf_after <= options.generic.watch_silence_limit:
+        yield "--health-deaf-after must be greater than --watch-silence-limit, or 0"
 
 
 # --emulated-version and --min-compatibility-version.

@@ -197,6 +197,20 @@ HEALTHCHECKS = Family(
 
 # Metrics of kcm without a counterpart upstream.
 
+RECONCILIATIONS = Family(
+    name="kcm_reconciliations_total",
+    kind="counter",
+    help="Number of reconciliations and periodic passes of a controller, by result: success, error, requeue or "
+    "requeue_after.",
+    labels=("name", "result"),
+)
+RECONCILE_ERRORS = Family(
+    name="kcm_reconcile_errors_total",
+    kind="counter",
+    help="Number of reconciliations of a controller that ended with an error, by kind of the error.",
+    labels=("name", "kind"),
+)
+
 JOURNAL_WRITING = Family(
     name="kcm_journal_writing", kind="gauge", help="1 while --journal is written, 0 once it could not be."
 )

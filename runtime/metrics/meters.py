@@ -13,6 +13,8 @@ from kcm.runtime.metrics.families import (
     FEATURE_ENABLED,
     GIVEN_UP_KEYS,
     HIDDEN_METRICS,
+    RECONCILE_ERRORS,
+    RECONCILIATIONS,
     REGISTERED_METRICS,
     UNEXPECTED_LABELS,
     VERSION_INFO,
@@ -84,6 +86,25 @@ class WorkQueueMeter(QueueMeter):
 
     def given_up(self) -> None:
         self._metrics.counter(GIVEN_UP_KEYS, self._name).inc()
+
+
+class ReconcileMeter:
+    """Counters of one controller's reconciliations by result, and of their errors by kind."""
+
+    def __init__(self, metrics: Metrics, name: str) -> None:
+        self._metrics, self._name = metrics, name
+        self._by_result = {result: metrics.counter(RECONCILIATIONS, name, result) for result in RESULTS}
+        self.success = self._by_result["success"]
+        self.requeue_after = self._by_result["requeue_after"]
+
+    def raised(self, result: str, kind: str) -> None:
+        """Count a reconciliation that raised an exception. kind: of an error, for the other results unused."""
+        self._by_result[result].inc()
+        if result == "error":
+            self._metrics.counter(RECONCILE_ERRORS, self._name, kind).inc()
+
+
+RESULTS = ("success", "error", "requeue", "requeue_after")  # as controller_runtime_reconcile_total
 
 
 def rate_limiter_use(saturation: Callable[[], Mapping[str, float]]) -> Callable[[], Iterable[Reading]]:

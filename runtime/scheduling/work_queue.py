@@ -201,7 +201,19 @@ class WorkQueue(Generic[K]):
         """Return the key that has been in processing for longest, and since when."""
         return next(iter(self._processing.items())) if self._processing else None
 
-    # These two are also read from other threads, for the metrics.
+    # These three are also read from other threads, for the metrics and the health checks.
+
+    def oldest_waiting(self) -> tuple[K, float] | None:
+        """Return the key that has waited for longest to be taken, and since when. Any thread.
+
+        A key that waits for the end of its own processing does not count.
+        """
+        processing = self._processing
+        while True:
+            try:  # _dirty is in the order of addition
+                return next(((key, since) for key, since in self._dirty.items() if key not in processing), None)
+            except RuntimeError:  # the owner changed the dict at this moment
+                continue
 
     def longest_running(self, now: float) -> float:
         """Return the seconds since the oldest key in processing was taken. Any thread."""

@@ -25,19 +25,26 @@ Check = Callable[[], str | None]
 WITHHELD = "reason withheld"
 
 
-class HealthNotice(str):
-    """Result of a check for a problem that no restart fixes.
+class HealthFailure(str):
+    """Result of a failed check with a text that anyone may read on the page.
 
-    It is shown, logged and counted like any other failure, but the page as a whole stays healthy, so that a liveness
-    probe does not restart the process. shown: what anyone may read on the page.
+    shown: this text. The check is logged again when it changes.
     """
 
     shown: str
 
     def __new__(cls, why: str, *, shown: str = WITHHELD) -> Self:
-        notice = super().__new__(cls, why)
-        notice.shown = shown
-        return notice
+        failure = super().__new__(cls, why)
+        failure.shown = shown
+        return failure
+
+
+class HealthNotice(HealthFailure):
+    """Result of a check for a problem that no restart fixes.
+
+    It is shown, logged and counted like any other failure, but the page as a whole stays healthy, so that a liveness
+    probe does not restart the process.
+    """
 
 
 KIND = "healthz"  # the label `type` of the metrics
@@ -56,6 +63,11 @@ class HealthReport(Struct, frozen=True, kw_only=True):
     @property
     def good(self) -> bool:
         return not self.troubles
+
+
+def shown_of(trouble: str) -> str:
+    """Return what the page shows of the result of a failed check."""
+    return trouble.shown if isinstance(trouble, HealthFailure) else WITHHELD
 
 
 class HealthChecks:
@@ -90,7 +102,7 @@ class HealthChecks:
                 lines.append(f"[-]{name} failed: {trouble.shown}")
             else:
                 troubles[name] = trouble
-                lines.append(f"[-]{name} failed: {WITHHELD}")
+                lines.append(f"[-]{name} failed: {shown_of(trouble)}")
         unknown = sorted(set(exclude) - checks.keys())
         if unknown:
             matches = ",".join(map(quote, unknown))
@@ -113,10 +125,11 @@ class HealthChecks:
     def _log_changes(self, troubles: Mapping[str, str], *, examined: Collection[str]) -> None:
         """Log checks that begin or cease to fail.
 
-        A changed reason is not logged, because it may contain a varying number.
+        A changed reason is logged only if its public text has changed, because it may contain a varying number.
         """
         for name, trouble in troubles.items():
-            if name not in self._known_troubles:
+            known = self._known_troubles.get(name)
+            if known is None or shown_of(known) != shown_of(trouble):
                 self._log.warning("health check fails", check=name, reason=trouble)
             self._known_troubles[name] = trouble
         for name in [name for name in self._known_troubles if name in examined and name not in troubles]:

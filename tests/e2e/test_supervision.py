@@ -86,7 +86,7 @@ def test_a_reconciler_that_waits_costs_its_own_key_and_is_shown(tmp_path: Path) 
             return sorted(pod["metadata"]["labels"]["app"] for pod in items)
 
         until(lambda: pods() == ["web", "web"], "the other key goes on", why=text)
-        until(lambda: "hangs: replicaset default/stuck" in failing(manager), "the check says it", why=text)
+        until(lambda: "stuck: replicaset default/stuck" in failing(manager), "the check says it", why=text)
         assert manager.metric("kcm_hung_threads", actor="controller:replicaset-controller") == 1
         assert manager.program.terminate() == 0
 

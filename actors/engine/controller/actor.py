@@ -26,8 +26,16 @@ from kcm.actors.engine.controller.sources import KeyQueue, PeriodicPass, TaskSou
 from kcm.actors.engine.controller.task_log import InHand
 from kcm.actors.engine.controller.timetable import Timetable
 from kcm.actors.engine.controller.work import Work
-from kcm.actors.engine.vitals import ControllerDescription, ControllerVitals, InWork, Misread, PendingKey, description
-from kcm.actors.reconciliation import Change, Debuggable, Enqueue, Receiver
+from kcm.actors.engine.vitals import (
+    ControllerDescription,
+    ControllerVitals,
+    InWork,
+    Misread,
+    PendingKey,
+    SourceVitals,
+    description,
+)
+from kcm.actors.reconciliation import Change, Debuggable, Enqueue, Receiver, itself
 from kcm.actors.reconciliation.actor_names import DISPATCHER, informer_name, is_informer, resource_of, table_of
 from kcm.actors.reconciliation.outside import Functions
 from kcm.protocols.codec import encode
@@ -109,7 +117,9 @@ class Controller(Actor):
         self._timetable: Timetable
         self._discovered: DiscoveredTables | None = None
         self._readiness = Readiness(tables)
+        self._source_vitals: tuple[SourceVitals, ...] = ()
         self._begun = False
+        self._may_begin_since = 0.0
         self._paused = self._draining = self._drained = False
         self._last_ticket = 0  # ticket of the newest Submit before the last Attach
         self._peers: dict[str, int] = {}  # the incarnation of each actor that we subscribed or attached to
@@ -136,6 +146,7 @@ class Controller(Actor):
                 traces=traces,
                 held_back=held_back,
                 log=log,
+                objects=self._objects_of_keys(queue),
             )
             for queue in settings.queues
         ]
@@ -146,6 +157,7 @@ class Controller(Actor):
         for periodic in self._passes:
             periodic.settings.meter.follow(periodic, self.clock)
         self._sources = TaskSources([*self._key_queues, *self._passes])
+        self._source_vitals = (*self._key_queues, *self._passes)
         self._keys = Keys(
             routes=[(watch, self._queues[queue.name]) for queue in settings.queues for watch in queue.watches],
             tables=tables,
@@ -195,6 +207,11 @@ class Controller(Actor):
         if self._calls is not None:
             self._calls.cancel(self.name, incarnation + 1)
 
+    def _objects_of_keys(self, queue: QueueSettings) -> list[AnyTable]:
+        """Return the tables whose objects are the keys of this queue."""
+        ids = dict.fromkeys(watch.resource.id for watch in queue.watches if watch.to is itself)
+        return [self._static[resource_id] for resource_id in ids if resource_id in self._static]
+
     def _new_queue(self, settings: QueueSettings, now: float) -> WorkQueue[Any]:
         make: type[WorkQueue[Any]] = EventsFirst if settings.events_first else WorkQueue
         queue = make(
@@ -233,6 +250,7 @@ class Controller(Actor):
                 self._paused = True
             case Resume():
                 self._paused = False
+                self._may_begin_since = self.clock.monotonic()
             case Drain():
                 self._draining, self._drained = True, False
             case EnqueueKey(queue=queue, key=key):
@@ -342,7 +360,7 @@ class Controller(Actor):
         self._keys.add_all()
         for periodic in self._passes:
             periodic.make_due(now)
-        self._begun = True
+        self._begun, self._may_begin_since = True, now
         for listener, queue in self._settings.sources:
             listener.start(functools.partial(self._wake_from_outside, listener.name, queue))
         self._timetable.begin_resyncs(now)
@@ -472,5 +490,7 @@ class Controller(Actor):
             arriving=discovered.arriving if discovered is not None else NONE_ARRIVING,
             held=tuple(self._held_back) if self._held_back.hangs else (),
             misread=tuple(self._misread()) if self._tables.has_models else (),
+            sources=self._source_vitals,
+            may_begin_since=self._may_begin_since,
         )
         self._vitals.say(self.name, vitals)

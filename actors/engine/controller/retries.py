@@ -13,7 +13,20 @@ from kcm.actors.engine.controller.readiness import StaleTableError
 from kcm.actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Delete, Patch, Update
-from kcm.protocols.messages.outcomes import Conflict, Forbidden, NotFound, Outcome, Refused, Unknown
+from kcm.protocols.messages.outcomes import (
+    AlreadyExists,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    Outcome,
+    Raised,
+    Refused,
+    ServerFailure,
+    Throttled,
+    Unknown,
+)
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.scheduling.work_queue import WorkQueue
 from kcm.runtime.tables.lister import UnreadableError
@@ -156,6 +169,43 @@ class KeyRetries:
             case CommandError() | ValueError():
                 return FAILED
         return BUG
+
+
+# Waits for a table: the reconciliation has not begun, or a deletion was not sent.
+POSTPONED = (StaleTableError, UnreadableError, TableMissingError)
+# Label values of kcm_reconcile_errors_total.
+KINDS: dict[type[Outcome], str] = {
+    NotFound: "not_found",
+    AlreadyExists: "already_exists",
+    Conflict: "conflict",
+    Forbidden: "forbidden",
+    Invalid: "invalid",
+    Gone: "gone",
+    Throttled: "throttled",
+    ServerFailure: "server_failure",
+    Unknown: "unknown_outcome",
+    Refused: "refused",
+    Raised: "raised",
+}
+
+
+def is_failure(err: Exception) -> bool:
+    """Report whether a health check counts this error; false for requested retries and for keys that wait."""
+    return not isinstance(err, (Retry, RetryQuietly, *POSTPONED))
+
+
+def result_of(err: Exception) -> str:
+    """Return the label `result` of a reconciliation that raised this error, as controller-runtime names results."""
+    if isinstance(err, Retry):
+        return "requeue_after"
+    return "requeue" if isinstance(err, RetryQuietly) else "error"
+
+
+def error_kind(err: Exception) -> str:
+    """Return the label `kind` of an error: the outcome of the failed command, or what else happened."""
+    if isinstance(err, CommandError):
+        return KINDS[type(err.failure)]
+    return "postponed" if isinstance(err, POSTPONED) else "raised"
 
 
 def pass_delay(err: Exception, failures: int, *, every: float) -> float:

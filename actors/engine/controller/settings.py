@@ -12,6 +12,8 @@ from kcm.actors.reconciliation.discovered import Discovered
 from kcm.actors.reconciliation.specs import call_reconcile
 from kcm.protocols.messages.outcomes import Outcome
 from kcm.runtime.calls.listeners import SourceRunner
+from kcm.runtime.metrics.meters import ReconcileMeter
+from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.scheduling.work_queue import PER_KEY, QueueMeter
 
@@ -55,3 +57,4 @@ class ControllerSettings(Struct, frozen=True, kw_only=True):
     resync: float = 0.0  # seconds between two resyncs; 0: never
     calls: int | None = None  # outside calls at a time; None: no limit of the controller's own
     sources: tuple[tuple[SourceRunner, str], ...] = ()  # with the name of the queue
+    meter: ReconcileMeter = field(default_factory=lambda: ReconcileMeter(Metrics(), ""))

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import AsyncGenerator, Coroutine, Generator, Hashable, Iterable
+from collections.abc import AsyncGenerator, Collection, Coroutine, Generator, Hashable, Iterable
 from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kcm.actors.engine.controller.held_back import HeldBack
-from kcm.actors.engine.controller.retries import SOONEST, KeyRetries, Traces, pass_delay, report_pass
+from kcm.actors.engine.controller.retries import (
+    SOONEST,
+    KeyRetries,
+    Traces,
+    is_failure,
+    one_line,
+    pass_delay,
+    report_pass,
+)
 from kcm.actors.engine.controller.settings import PassSettings, QueueSettings
-from kcm.actors.engine.vitals import InWork, PassDescription, QueueDescription
+from kcm.actors.engine.vitals import InWork, PassDescription, QueueDescription, SyncHistory
 from kcm.actors.reconciliation import RequeueAfter, Running
 from kcm.runtime.scheduling.work_queue import WorkQueue
+from kcm.runtime.tables.view import AnyTable
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -65,13 +74,16 @@ class KeyQueue:
         traces: Traces,
         held_back: HeldBack,
         log: FilteringBoundLogger,
+        objects: Collection[AnyTable] = (),
     ) -> None:
         """Create the source.
 
         traces, held_back: shared by all sources of a controller.
         log: bound to the controller.
+        objects: tables with one object per key; empty if keys do not name objects of a table.
         """
         self.settings, self.reconciler, self.queue, self.held_back = settings, reconciler, queue, held_back
+        self.name, self.history, self._objects = settings.name, SyncHistory(), objects
         self.retries = KeyRetries(
             queue,
             max_retries=settings.max_retries,
@@ -106,15 +118,31 @@ class KeyQueue:
         oldest = queue.oldest()
         return len(queue), None if oldest is None else InWork(self.settings.name, str(oldest[0]), oldest[1])
 
-    def description(self, now: float) -> QueueDescription:
+    def oldest_waiting(self) -> InWork | None:
+        oldest = self.queue.oldest_waiting()
+        return None if oldest is None else InWork(self.name, str(oldest[0]), oldest[1])
+
+    def pending(self) -> int:
         queue = self.queue
+        return len(queue) + queue.delayed + queue.processing
+
+    def known_keys(self) -> int | None:
+        return sum(map(len, self._objects)) if self._objects else None
+
+    def description(self, now: float) -> QueueDescription:
+        queue, history = self.queue, self.history
         queued, longest = self.load(now)
+        waiting = self.oldest_waiting()
         return QueueDescription(
             queued=queued,
             delayed=queue.delayed,
             in_work=queue.processing,
             oldest=None if longest is None else longest.key,
             longest_running_seconds=round(queue.longest_running(now), 3),
+            oldest_waiting=None if waiting is None else waiting.key,
+            longest_waiting_seconds=0.0 if waiting is None else round(now - waiting.since, 3),
+            failures_in_a_row=history.failures,
+            since_success_seconds=None if history.succeeded_at is None else round(now - history.succeeded_at, 3),
         )
 
     def next_due(self) -> float | None:
@@ -140,9 +168,11 @@ class _KeyTask:
         return _running(source.settings.reconcile(source.reconciler, self._key), "reconcile()", source.reconciler)
 
     def succeed(self, again: RequeueAfter | None, now: float) -> None:
-        queue, key = self._source.queue, self._key
-        if self._source.held_back.hangs:
-            self._source.held_back.succeeded(self.queue, self.key)
+        source, key = self._source, self._key
+        queue = source.queue
+        source.history.succeed(now)
+        if source.held_back.hangs:
+            source.held_back.succeeded(self.queue, self.key)
         queue.forget(key)
         if again is not None:
             queue.add_after(key, max(again.seconds, SOONEST), now)
@@ -150,6 +180,8 @@ class _KeyTask:
 
     def fail(self, err: Exception, now: float) -> None:
         source, key = self._source, self._key
+        if is_failure(err):
+            source.history.fail(self.key, one_line(err), now)
         source.retries.failed(key, err, now)
         source.queue.done(key, now)
 
@@ -174,6 +206,7 @@ class PeriodicPass:
         log: bound to the controller.
         """
         self.settings, self._reconciler, self._traces = settings, reconciler, traces
+        self.name, self.history = settings.name, SyncHistory()
         self._held_back = held_back
         self._log = log.bind(**{"pass": settings.name})
         self._due = math.inf  # set by make_due
@@ -193,6 +226,17 @@ class PeriodicPass:
         if since is None:
             return (1 if now >= self._due else 0), None
         return 0, InWork(self.queue, self.key, since)
+
+    def oldest_waiting(self) -> InWork | None:
+        due = self._due
+        is_waiting = self._running_since is None and due != math.inf
+        return InWork(self.queue, self.key, due) if is_waiting else None
+
+    def pending(self) -> int:
+        return 0 if self._due == math.inf else 1
+
+    def known_keys(self) -> int | None:
+        return None
 
     def description(self, now: float) -> PassDescription:
         due = self.next_due()
@@ -222,12 +266,15 @@ class PeriodicPass:
 
     def succeed(self, again: RequeueAfter | None, now: float) -> None:
         self._failures = 0
+        self.history.succeed(now)
         self._held_back.succeeded(self.queue, self.key)
         self._finish(self.settings.every if again is None else again.seconds, now)
 
     def fail(self, err: Exception, now: float) -> None:
         delay = pass_delay(err, self._failures, every=self.settings.every)
         self._failures += 1
+        if is_failure(err):
+            self.history.fail(self.key, one_line(err), now)
         report_pass(err, delay=delay, attempt=self._failures, traces=self._traces, log=self._log)
         self._finish(delay, now)
 

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from kcm.actors.engine.controller.held_back import HeldBack
 from kcm.actors.engine.controller.own_writes import refresh, remember, stale_update
 from kcm.actors.engine.controller.readiness import check_freshness, check_readable
-from kcm.actors.engine.controller.retries import one_line
+from kcm.actors.engine.controller.retries import error_kind, one_line, result_of
 from kcm.actors.engine.controller.settings import ControllerSettings
 from kcm.actors.engine.controller.sources import Task
 from kcm.actors.engine.controller.task_log import InHand
@@ -69,7 +69,7 @@ class Work:
         self._held_back = held_back
         self._context, self._settings = context, settings
         self._tables, self._tell_frame, self._enqueue = tables, tell_frame, enqueue
-        self._clock, self._in_hand = context.clock, in_hand
+        self._clock, self._in_hand, self._meter = context.clock, in_hand, settings.meter
         # By queue, the resources whose keys are in the queue themselves (Watch(…, to=itself)).
         self._objects_of_keys = {
             queue.name: tuple(watch.resource.id for watch in queue.watches if watch.to is itself)
@@ -247,6 +247,7 @@ class Work:
             return
         now = self._clock.monotonic()
         self.reconciled += 1
+        (self._meter.success if result is None else self._meter.requeue_after).inc()
         self._ended(attempt.task, result)
         attempt.task.succeed(result, now)
 
@@ -263,6 +264,7 @@ class Work:
             return
         now = self._clock.monotonic()
         self.failed += not isinstance(err, Retry)
+        self._meter.raised(result_of(err), error_kind(err))
         task, context = attempt.task, self._context
         add_hint(err, attempt.generator)
         context.system.raised(context.name, f"reconciliation of {task.queue}", task.key, err)

@@ -33,6 +33,7 @@ class Child(Struct):
     gave_up: bool = False
     turn: int = 0  # at the last supervision tick, if it was busy; see ActorSystem.busy
     busy_since: float | None = None  # when it was first seen in that turn; None: it was idle
+    is_slow: bool = False  # it was seen in that turn again
     starts: int = 0
 
 
@@ -77,7 +78,7 @@ class Children:
         """Start a child. A child that is alive is kept: then the manager itself was restarted."""
         self._known_vitals = None
         child = self._children.setdefault(spec.name, Child(spec, owner))
-        child.start_at, child.gave_up, child.busy_since = None, False, None
+        child.start_at, child.gave_up, child.busy_since, child.is_slow = None, False, None, False
         child.started_at = now
         child.starts += 1
         if self._system.is_alive(spec.name) and child.starts == 1:
@@ -165,6 +166,7 @@ class Children:
                 last_error=child.last_error,
                 gave_up=child.gave_up,
                 started_at=child.started_at,
+                busy_since=child.busy_since if child.is_slow else None,
             )
             for name, child in self._children.items()
         }
@@ -205,8 +207,15 @@ class Children:
         elif child.busy_since is None or turn != child.turn:
             child.turn, child.busy_since = turn, now
         else:
+            self._set_slow(child, is_slow=True)
             return now >= child.busy_since + self._plan.hung_after  # the same sum as in next_due()
+        if child.is_slow:
+            self._set_slow(child, is_slow=False)
         return False
+
+    def _set_slow(self, child: Child, *, is_slow: bool) -> None:
+        if child.is_slow != is_slow:
+            child.is_slow, self._known_vitals = is_slow, None
 
     def _replace_hung(self, child: Child, now: float) -> None:
         name, system = child.spec.name, self._system

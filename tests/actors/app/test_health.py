@@ -17,13 +17,22 @@ from kcm.actors.app.health import (
     leader_check,
 )
 from kcm.actors.engine.elector import Election
-from kcm.actors.engine.vitals import ChildVitals, ControllerVitals, ElectorVitals, InWork, ManagerVitals
+from kcm.actors.engine.vitals import (
+    ChildVitals,
+    ControllerVitals,
+    ElectorVitals,
+    HeldKey,
+    InWork,
+    ManagerVitals,
+    SyncHistory,
+)
+from kcm.actors.options.general import HealthThresholds
 from kcm.actors.reconciliation.actor_names import ELECTOR, MANAGER
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.resources import PODS
 from kcm.runtime.calls.prepared_calls import HungCall
 from kcm.runtime.metrics.families import HUNG_CALLS
-from kcm.runtime.serving.health import HealthNotice
+from kcm.runtime.serving.health import HealthFailure, HealthNotice
 from kcm.runtime.simulation.calls import SimulatedCalls
 from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.system.vitals import Vitals
@@ -72,19 +81,112 @@ def test_child_check_reports_the_state_of_the_child(child: dict[str, Any], troub
         ({"ready": False, "waiting_for_tables": ("v1/pods",)}, 59.0, None),
         ({"ready": False, "waiting_for_tables": ("v1/pods",)}, 61.0, "still waits for v1/pods"),
         ({"ready": False}, 61.0, "still waits for its own earlier writes"),
-        ({"queued": 5, "moved": 900.0, "at": 1000.0}, 1000.0, None),
-        ({"queued": 5, "moved": 0.0, "at": 1000.0}, 1000.0, "is stuck: 5 keys wait, and nothing happened for 1000 s"),
-        (
-            {"queued": 5, "moved": 0.0, "longest": InWork(queue="pods", key="d/a", since=1.0)},
-            1000.0,
-            "is stuck: 5 keys wait, and nothing happened for 1000 s; in work for longest: pods d/a",
-        ),
-        ({"queued": 5, "moved": 0.0, "at": 1000.0, "paused": True}, 1000.0, None),
         ({"queued": 0, "moved": 0.0, "at": 1000.0}, 1000.0, None),
+        (
+            {"held": (HeldKey(queue="pods", key="d/a", since=960.0, hangs=True),)},
+            1000.0,
+            "stuck: pods d/a has held up a thread for 40 s",
+        ),
+        (
+            {"held": (HeldKey(queue="pods", key="d/a", since=960.0, hangs=False),)},
+            1000.0,
+            "stuck: pods d/a held up a thread 40 s ago and is held back",
+        ),
     ],
 )
 def test_controller_check_reports_the_vitals(vitals: dict[str, Any], now: float, trouble: str | None) -> None:
-    assert controller_trouble(SAID._replace(**vitals), now=now, since=0.0) == trouble
+    said = SAID._replace(**vitals)
+    assert controller_trouble(said, now=now, since=0.0, thresholds=HealthThresholds()) == trouble
+
+
+class FakeSource:
+    """Work queue `pods` as a health check sees it: with ten pods of which one waits."""
+
+    name = "pods"
+
+    def __init__(self, *, waiting_since: float | None = None, known: int | None = 10, pending: int = 1) -> None:
+        self.history = SyncHistory()
+        self.waiting_since, self.known, self.left = waiting_since, known, pending
+
+    def oldest_waiting(self) -> InWork | None:
+        return None if self.waiting_since is None else InWork("pods", "d/a", self.waiting_since)
+
+    def pending(self) -> int:
+        return self.left
+
+    def known_keys(self) -> int | None:
+        return self.known
+
+    def fail(self, *keys: str, times: int = 5, at: float = 0.0) -> FakeSource:
+        for _ in range(times):
+            for key in keys:
+                self.history.fail(key, "Forbidden: no", at)
+        return self
+
+
+def trouble_of(source: FakeSource, *, now: float, **vitals: Any) -> str | None:
+    said = SAID._replace(sources=(source,), **vitals)
+    return controller_trouble(said, now=now, since=0.0, thresholds=HealthThresholds())
+
+
+@pytest.mark.parametrize(
+    ("vitals", "now", "trouble"),
+    [
+        ({"queued": 5, "moved": 590.0}, 599.0, None),
+        (
+            {"queued": 5, "moved": 590.0},
+            600.0,
+            "starved: pods d/a has waited in its queue for 600 s, with 5 keys ready",
+        ),
+        ({"queued": 5, "moved": 590.0, "may_begin_since": 100.0}, 600.0, None),
+        ({"queued": 5, "moved": 590.0, "paused": True}, 600.0, None),
+        (
+            {"queued": 5, "moved": 0.0, "longest": InWork(queue="pods", key="d/b", since=1.0)},
+            600.0,
+            (
+                "starved: pods d/a has waited in its queue for 600 s, with 5 keys ready; nothing happened for 600 s; "
+                "in work: pods d/b"
+            ),
+        ),
+    ],
+)
+def test_key_that_waits_too_long_means_starved(vitals: dict[str, Any], now: float, trouble: str | None) -> None:
+    found = trouble_of(FakeSource(waiting_since=0.0), now=now, **vitals)
+    assert found == trouble
+    assert isinstance(found, HealthNotice) == (trouble is not None and vitals["moved"] > 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "now", "is_failing"),
+    [
+        (FakeSource().fail("a", "b", "c", "d", "e", times=2), 300.0, True),
+        (FakeSource().fail("a", "b", "c", "d", "e", times=2), 299.0, False),  # too short
+        (FakeSource().fail("a", "b", "c", "d", "e", times=1), 300.0, False),  # too few
+        (FakeSource().fail("a", times=20), 300.0, False),  # one of ten objects
+        (FakeSource(known=1).fail("a", times=20), 300.0, True),
+        (FakeSource(known=None).fail("a", times=20), 300.0, True),
+        (FakeSource(known=0, pending=0).fail("a", times=20), 300.0, False),  # its object was deleted
+        (FakeSource(known=1, pending=0).fail("a", times=20), 300.0, True),  # given up
+    ],
+)
+def test_queue_whose_syncs_all_fail_means_failing(source: FakeSource, now: float, is_failing: bool) -> None:
+    found = trouble_of(source, now=now)
+    assert (found is not None) == is_failing
+    if found is not None:
+        assert found.startswith(
+            f"failing: {source.history.failures} syncs of pods in a row failed, for 300 s; no success"
+        )
+        assert found.endswith("Forbidden: no")
+        assert isinstance(found, HealthNotice), "a restart does not repair a controller"
+
+
+def test_success_ends_the_failures_in_a_row() -> None:
+    source = FakeSource(known=1).fail("a", times=20)
+    assert trouble_of(source, now=300.0) is not None
+    source.history.succeed(300.0)
+    assert trouble_of(source, now=300.0) is None
+    source.fail("a", times=20, at=310.0)
+    assert "; the last success was 310 s ago; last error: a: Forbidden: no" in str(trouble_of(source, now=610.0))
 
 
 class HealthRig:
@@ -94,7 +196,12 @@ class HealthRig:
         self.clock, self.vitals = VirtualClock(), Vitals()
         self.table = Table(PODS)
         self.check = controller_check(
-            "one", vitals=self.vitals, tables={PODS.id: self.table}, clock=self.clock, silence_limit=90.0
+            "one",
+            vitals=self.vitals,
+            tables={PODS.id: self.table},
+            clock=self.clock,
+            thresholds=HealthThresholds(),
+            silence_limit=90.0,
         )
 
     def child(self, **facts: Any) -> None:
@@ -136,7 +243,39 @@ def test_unsynced_or_silent_table_is_named() -> None:
     writer.touch(61.0)
     assert rig.check() is None
     rig.clock.advance_to(61.0 + 181.0)
-    assert rig.check() == "the table of pods has not heard from the server for 181 s"
+    trouble = rig.check()
+    assert trouble == "deaf: the table of pods has not heard from the server for 181 s"
+    assert not isinstance(trouble, HealthNotice), "a restart connects to the server again"
+    writer.touch(61.0 + 181.0)
+    assert rig.check() is None
+
+
+def test_actor_that_handles_one_message_for_too_long_is_stuck() -> None:
+    rig = HealthRig()
+    rig.table.claim().replace([], 5)
+    rig.vitals.say("controller:one", SAID)
+    rig.child(busy_since=0.0)
+    rig.clock.advance_to(29.0)
+    assert rig.check() is None
+    rig.clock.advance_to(30.0)
+    assert rig.check() == "stuck: its actor has been handling the same message for 30 s"
+    rig.child()
+    assert rig.check() is None
+
+
+def test_several_conditions_are_shown_together() -> None:
+    rig = HealthRig()
+    writer = rig.table.claim()
+    writer.replace([], 5)
+    writer.touch(0.0)
+    rig.child()
+    rig.clock.advance_to(300.0)
+    source = FakeSource(known=1).fail("a", times=20)
+    rig.vitals.say("controller:one", SAID._replace(sources=(source,)))
+    trouble = rig.check()
+    assert isinstance(trouble, HealthFailure)
+    assert not isinstance(trouble, HealthNotice)
+    assert trouble.shown == "failing, deaf"
 
 
 def test_the_lease_is_in_trouble_only_while_we_believe_to_lead() -> None:

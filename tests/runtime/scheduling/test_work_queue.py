@@ -35,6 +35,22 @@ def test_key_added_during_its_sync_is_taken_once_more_afterwards() -> None:
     assert q.take(3.0) is None
 
 
+def test_key_that_has_waited_longest_is_not_one_that_is_being_processed() -> None:
+    q = queue()
+    assert q.oldest_waiting() is None
+    for moment, key in enumerate("abc"):
+        q.add(key, float(moment))
+    assert q.oldest_waiting() == ("a", 0.0)
+    q.take(3.0)
+    q.add("a", 4.0)
+    assert q.oldest_waiting() == ("b", 1.0)
+    q.take(5.0)
+    q.take(5.0)
+    assert q.oldest_waiting() is None, "a waits for the end of its own sync"
+    q.done("a", 6.0)
+    assert q.oldest_waiting() == ("a", 4.0)
+
+
 def test_groups_of_keys_take_turns() -> None:
     q = queue(turn_of=lambda key: key[0])
     for key in ("a1", "a2", "a3", "b1", "c1", "b2"):

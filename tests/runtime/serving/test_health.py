@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import LogCapture
 
 from kcm.runtime.metrics.families import HEALTHCHECK, HEALTHCHECKS
-from kcm.runtime.serving.health import HealthChecks, HealthNotice
+from kcm.runtime.serving.health import HealthChecks, HealthFailure, HealthNotice
 from kcm.runtime.serving.site import Site
 
 
@@ -167,3 +167,13 @@ def test_a_notice_is_shown_and_logged_and_leaves_the_page_healthy(log: Any, logg
     assert [(entry["check"], entry["reason"]) for entry in logged.entries] == [
         ("unreadable-objects", "pods default/a: no time")
     ]
+
+
+def test_failure_is_logged_again_when_its_public_text_changes(log: Any, logged: LogCapture) -> None:
+    checks = HealthChecks(log=log)
+    for why, shown in (("stuck: for 30 s", "stuck"), ("stuck: for 40 s", "stuck"), ("deaf: for 240 s", "deaf")):
+        checks.set({"job-controller": lambda why=why, shown=shown: HealthFailure(why, shown=shown)})
+        health = checks.examine()
+        assert not health.good
+        assert health.page.splitlines()[0] == f"[-]job-controller failed: {shown}"
+    assert [entry["reason"] for entry in logged.entries] == ["stuck: for 30 s", "deaf: for 240 s"]

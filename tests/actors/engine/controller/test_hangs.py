@@ -67,7 +67,7 @@ def test_hung_key_blocks_others_until_its_controller_is_replaced(make: Make, log
     assert hung_threads(manager) == 1.0
     why = check()
     assert why is not None
-    assert why.startswith(f"hangs: replicaset {STUCK} has held up a thread for ")
+    assert why.startswith(f"stuck: replicaset {STUCK} has held up a thread for ")
 
     cluster.run_for(900.0)
     cluster.create(REPLICASETS, replica_set("late"))
@@ -99,7 +99,7 @@ def test_thread_that_returns_late_does_nothing_and_its_key_is_retried(make: Make
     assert hung_threads(manager) == 0.0
     why = manager.checks()[NAME]()
     assert why is not None
-    assert why.startswith(f"hung: replicaset {STUCK} held up a thread ")
+    assert why.startswith(f"stuck: replicaset {STUCK} held up a thread ")
     assert cluster.run_until(lambda: pods_of(cluster, "stuck") == 1, within=60.0)
     cluster.run_for(5.0)
     assert manager.checks()[NAME]() is None
@@ -193,7 +193,7 @@ def test_hung_pass_is_held_back_and_keys_continue(log: FilteringBoundLogger) -> 
     assert seen[-1:] == ["default/web"]
     why = manager.checks()["sweeping-controller"]()
     assert why is not None
-    assert why.startswith("hangs: sweep has held up a thread for ")
+    assert why.startswith("stuck: sweep has held up a thread for ")
     cluster.world.close()
 
 
