@@ -435,7 +435,7 @@ def play(
     controllers: str = "*",
     duration: int = SHORT,
 ) -> Result:
-    """Play this number of rounds, the kinds in turn, and check all writes.
+    """Run this number of rounds, cycling through KINDS, and check all writes against the audit log.
 
     duration: of the lease, in seconds; SHORT or DEFAULT.
     """

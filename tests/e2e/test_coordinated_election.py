@@ -97,8 +97,8 @@ def test_server_elects_among_ours_and_the_real_manager(tmp_path: Path) -> None:
                 def without_times(spec: Object) -> dict[str, Any]:
                     return {name: value for name, value in spec.items() if not name.endswith("Time")}
 
-                one, other = map(without_times, candidates(api).values())
-                assert one == other
+                first_spec, second_spec = map(without_times, candidates(api).values())
+                assert first_spec == second_spec
                 assert ours.program.terminate() == 0
                 until(lambda: "Successfully acquired lease" in real.text(), "the real one leads", why=real.text)
 

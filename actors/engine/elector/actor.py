@@ -8,11 +8,13 @@ of other machines are never compared. We may write until the renew deadline, mea
 successful renewal was *sent*; that is before another process could acquire the lease.
 Source: kubernetes v1.36 client-go/tools/leaderelection/leaderelection.go.
 
-Differs:
+Differences from upstream:
+
 - After a suspension of the machine the deadline has passed before a renewal was possible. The lease is then lost only
   if it cannot be renewed at once; nothing is written before that.
-- A leader that finds another holder in the Lease has lost it at once, not at the renew deadline.
-- So has a leader whose term the API server ends (coordinated leader election); the Lease then expires, as upstream.
+- A leader that finds another holder in the Lease stops leading at once, not at the renew deadline.
+- With coordinated leader election, a leader that finds a preferredHolder in the Lease stops leading at once, and lets
+  the Lease expire, as upstream.
 - A standby reads the Lease at least every second and when it expires, not every 2 to 4.4 s, so that it takes over soon
   after the leader released it or was killed.
 """

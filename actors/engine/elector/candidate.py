@@ -1,10 +1,13 @@
-"""Candidate of coordinated leader election (KEP-4355): publishes this process to the API server, which elects.
+"""Actor that makes this process a candidate of coordinated leader election (KEP-4355).
+
+It creates and renews a LeaseCandidate. The API server elects one of the candidates.
 
 Takes Synced and WatchEvents from the informer of its LeaseCandidate; Settled, Wake and Restarted. Sends Subscribe and
 Submit.
 
-The API server chooses the candidate with the oldest emulation version and writes its name into the Lease. Before an
-election it sets pingTime of the LeaseCandidates, and only candidates that update renewTime soon after take part.
+The API server elects the candidate with the oldest emulation version and writes its name into the Lease. Before an
+election it sets pingTime of the LeaseCandidates; candidates that do not update renewTime within five seconds do not
+take part.
 Source: kubernetes v1.36 client-go/tools/leaderelection/leasecandidate.go.
 
 Differs: a LeaseCandidate that was deleted is created again at once, not after five minutes.
