@@ -201,10 +201,10 @@ class CoverageRecorder:
                 self._writing_as.setdefault(spec.client or spec.name, set()).add(spec.name)
 
     def _controller_of(self, submit: Submit) -> str:
-        """Return the controller whose commands these are.
+        """Return the name of the controller that submitted the commands of a message.
 
-        This is the sender, or the controller that writes with the client of the message. If several controllers share
-        this client, the client itself is returned.
+        This is the sender, or else the controller that writes with the user name (client) in the message. If several
+        controllers share this client, the client is returned instead.
         """
         name = _display_name(submit.sender)
         return name if name in self._controllers else self._controller_of_client(submit.client, otherwise=name)

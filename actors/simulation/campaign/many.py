@@ -84,7 +84,7 @@ def _attempt(name: str, *rest: Any) -> Attempt:
 
 
 class Campaign(Struct):
-    """Total results of many seeds.
+    """Total results of a campaign, which runs many seeds.
 
     failed: results of the seeds that violate an invariant, in the order in which the seeds were run.
     stopped: whether the campaign ended before its last seed because enough seeds had failed.

@@ -191,7 +191,7 @@ class OrderIsKept:
             fail(f"{type(command).__name__} {key} of {owner.name}: {objections[-1]}")
 
     def _against_creation(self, owner: str, key: Key, size: _Sized, begun: _Begun) -> str:
-        """Return the reason why a set of this size must not create the pod now; "" if it may."""
+        """Return the reason why a StatefulSet must not create a pod now; "" if it may. size: its relevant fields."""
         ordinal = _ordinal(key)
         if ordinal not in size.ordinals:
             return f"the ordinals of the set are {size.ordinals}"
