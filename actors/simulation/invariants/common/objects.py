@@ -1,4 +1,4 @@
-"""Invariants of all objects: at most one controller owner, and a status that does not revert."""
+"""Invariants of objects: at most one controller owner, an increasing observedGeneration, deletions of ReplicaSets."""
 
 from __future__ import annotations
 
