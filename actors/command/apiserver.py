@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
         if process.version in ("true", "raw"):
             print(this_version().describe(process.version))
             return 0
-        faults = [*embedded_server_faults(groups[EmbeddedServerOptions]), *logging_faults(groups[Logging])]
+        faults = [*embedded_server_faults(groups[EmbeddedServerOptions]), *logging_faults(groups[Logging], alpha=True)]
         if faults:
             raise FlagError("; ".join(faults))
     except FlagError as err:

@@ -53,7 +53,7 @@ from kcm.runtime.apiserver.process.launch import LaunchError
 from kcm.runtime.client.config import ConfigError
 from kcm.runtime.client.http_session import OWN_CLIENT
 from kcm.runtime.cloud.providers import CloudError, load_provider
-from kcm.runtime.logs.configuration import configure_logging, logger_for
+from kcm.runtime.logs.configuration import LogSettings, configure_logging, logger_for
 from kcm.runtime.metrics.meters import report_build
 from kcm.runtime.process.descriptors import FEW, raise_limit
 from kcm.runtime.process.memory import collect_rarely, give_back_freed, keep_one_heap
@@ -87,7 +87,7 @@ def carry_out(arguments: Sequence[str], options: Options, program: ControllerPro
     clock = SystemClock()
     quiet = is_quiet(options)
     try:
-        control = configure_logging(replace(options.logging.settings, quiet=quiet), now=clock.now)
+        control = configure_logging(replace(log_settings(options), quiet=quiet), now=clock.now)
     except OSError as err:
         print(f"Error: cannot write logs: {err}", file=sys.stderr)
         return 1
@@ -126,9 +126,19 @@ def carry_out(arguments: Sequence[str], options: Options, program: ControllerPro
         clock.close()
 
 
+def log_settings(options: Options) -> LogSettings:
+    """Return the log settings of the flags, with the names of files for --vmodule."""
+    settings = options.logging.settings
+    if not settings.vmodule:
+        return settings
+    from kcm.actors.options.log_files import LOG_FILES  # few runs need it
+
+    return replace(settings, vmodule_names=LOG_FILES)
+
+
 def is_quiet(options: Options) -> bool:
     """Report whether info lines are hidden: on a terminal, unless a flag for logs is given."""
-    log_flags = options.given & {"v", "vmodule", "logging-format"}
+    log_flags = options.given & {"v", "vmodule", "logging-format", "log-text-split-stream", "log-json-split-stream"}
     return not log_flags and is_terminal(sys.stdout) and is_terminal(sys.stderr)
 
 

@@ -44,6 +44,7 @@ WORKING = frozenset(
         "DeploymentReplicaSetTerminatingReplicas",
         "HPAConfigurableTolerance",
         "HPAScaleToZero",
+        "LoggingAlphaOptions",
         "MutableSchedulingDirectivesForSuspendedJobs",
         "MaxUnavailableStatefulSet",
         "PersistentVolumeClaimUnusedSinceTime",

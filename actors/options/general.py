@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import tempfile
 
+from kcm.protocols.quantities import whole_value
 from kcm.runtime.flags.declaration import FlagStruct, flag
-from kcm.runtime.flags.values import DURATION, FLOAT32, INT, LEVEL, MAP, PAIRS, VERSION, VMODULE
-from kcm.runtime.logs.settings import LogSettings
+from kcm.runtime.flags.values import DURATION, FLOAT32, INT, LEVEL, MAP, PAIRS, QUANTITY, VERSION, VMODULE
+from kcm.runtime.logs.settings import KLOG_FILE_SIZE, LogSettings
 
 SERVED_BY_JSON = "kcm speaks JSON"
 GONE_WITH_CLOUD_PROVIDERS = "cloud providers have no use for it"
@@ -295,7 +296,11 @@ class Logging(FlagStruct, frozen=True, kw_only=True):
         kind=LEVEL,
     )
     vmodule: tuple[tuple[str, str], ...] = flag(
-        (), "Comma-separated list of pattern=N pairs that set the verbosity of matching log sources.", kind=VMODULE
+        (),
+        "Comma-separated list of pattern=N pairs that raise the verbosity of matching log sources. A pattern matches "
+        "the source, as in a log line, or the name of the corresponding file of Kubernetes, without '.go'. Only for "
+        "the text format.",
+        kind=VMODULE,
     )
     log_dir: str = flag("", "Directory to write log files to.")
     logtostderr: bool = flag(
@@ -303,26 +308,42 @@ class Logging(FlagStruct, frozen=True, kw_only=True):
     )
     alsologtostderr: bool = flag(False, "Log to standard error as well as to files.")
     log_flush_frequency: float = flag(
-        5.0, "Maximum time between two flushes of the log.", kind=DURATION, retired="each line is written at once"
+        5.0,
+        "Maximum time between two flushes of the buffer of --log-text-info-buffer-size or --log-json-info-buffer-size. "
+        "Other lines are written at once.",
+        kind=DURATION,
     )
     log_text_split_stream: bool = flag(
         False,
-        "With --logging-format=text, write error messages to standard error and info messages to standard output.",
-        pending=True,
+        "[Alpha] With --logging-format=text, write warnings and errors to standard error and info messages to standard "
+        "output. Requires the feature gate LoggingAlphaOptions.",
     )
     log_text_info_buffer_size: str = flag(
-        "0", "With --logging-format=text, size of the buffer for info messages in a split stream.", pending=True
+        "0",
+        "[Alpha] With --log-text-split-stream, size in bytes of a buffer for info messages, such as 512, 64Ki or 1M. "
+        "0 writes each message at once. Requires the feature gate LoggingAlphaOptions.",
+        kind=QUANTITY,
     )
     log_json_split_stream: bool = flag(
         False,
-        "With --logging-format=json, write error messages to standard error and info messages to standard output.",
-        pending=True,
+        "[Alpha] With --logging-format=json, write errors to standard error, info messages and warnings to standard "
+        "output. Requires the feature gate LoggingAlphaOptions.",
     )
     log_json_info_buffer_size: str = flag(
-        "0", "With --logging-format=json, size of the buffer for info messages in a split stream.", pending=True
+        "0",
+        "[Alpha] With --log-json-split-stream, size in bytes of a buffer for info messages, such as 512, 64Ki or 1M. "
+        "0 writes each message at once. Requires the feature gate LoggingAlphaOptions.",
+        kind=QUANTITY,
     )
-    log_file: str = flag("", "File to log to.", hidden=True, retired=GONE_WITH_KLOG)
-    log_file_max_size: int = flag(1800, "Its largest size in MB.", kind=INT, hidden=True, retired=GONE_WITH_KLOG)
+    log_file: str = flag(
+        "", "File to log to, used instead of --log-dir. Kubernetes 1.26 removed the flag.", hidden=True
+    )
+    log_file_max_size: int = flag(
+        1800,
+        "Size in megabytes at which --log-file is emptied. 0 means no limit. Kubernetes 1.26 removed the flag.",
+        kind=INT,
+        hidden=True,
+    )
     stderrthreshold: str = flag("2", "Severity to show.", hidden=True, retired=GONE_WITH_KLOG)
     skip_headers: bool = flag(False, "Log without headers.", hidden=True, retired=GONE_WITH_KLOG)
     skip_log_headers: bool = flag(False, "Files without headers.", hidden=True, retired=GONE_WITH_KLOG)
@@ -332,13 +353,19 @@ class Logging(FlagStruct, frozen=True, kw_only=True):
 
     @property
     def settings(self) -> LogSettings:
-        """Return the log settings. --log-dir alone enables log files; klog also required --logtostderr=false."""
+        """Return the log settings. Unlike klog, --log-dir or --log-file suffices without --logtostderr=false."""
+        is_json = self.format == "json"
         return LogSettings(
             format=self.format,
             verbosity=self.verbosity,
             vmodule=tuple((pattern, int(level)) for pattern, level in self.vmodule),
             directory=self.log_dir or ("" if self.logtostderr else tempfile.gettempdir()),
+            file=self.log_file,
+            largest_file=self.log_file_max_size * 1024 * 1024 if self.log_file else KLOG_FILE_SIZE,
             to_stderr=self.logtostderr or self.alsologtostderr,
+            split_stream=self.log_json_split_stream if is_json else self.log_text_split_stream,
+            info_buffer_size=whole_value(self.log_json_info_buffer_size if is_json else self.log_text_info_buffer_size),
+            flush_frequency=self.log_flush_frequency,
         )
 
 

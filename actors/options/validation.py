@@ -19,7 +19,7 @@ from kcm.actors.options.table import Options
 from kcm.protocols.addresses import is_address
 from kcm.protocols.admission_plugins import enabled_plugins
 from kcm.runtime.cloud.providers import is_known
-from kcm.runtime.flags.values import quote
+from kcm.runtime.flags.values import format_duration, quote
 from kcm.runtime.process.version import KUBERNETES
 
 TLS_VERSIONS = ("VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
@@ -28,14 +28,19 @@ METRIC_NAME, LABEL_NAME = "[a-zA-Z_:][a-zA-Z0-9_:]*", "[a-zA-Z_][a-zA-Z0-9_]*"
 
 
 def faults(options: Options, checks: Iterable[Check]) -> list[str]:
-    """Return the errors, each once; empty if the options are valid. checks: validation of single controllers."""
+    """Return the errors, each once; empty if the options are valid. checks: validation of single controllers.
+
+    As upstream, errors of the log flags hide the others.
+    """
+    in_logging = list(logging_faults(options.logging, alpha=options.feature_gates["LoggingAlphaOptions"]))
+    if in_logging:
+        return in_logging
     found = [
         *_leader_election(options),
         *_cloud(options),
         *(fault for check in checks for fault in check(options)),
         *_serving(options),
         *_metrics(options),
-        *_logging(options),
         *_own(options),
     ]
     return list(dict.fromkeys(found))
@@ -145,15 +150,28 @@ def _json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"))
 
 
-def _logging(options: Options) -> Iterator[str]:
-    yield from logging_faults(options.logging)
+def logging_faults(logging: Logging, *, alpha: bool) -> Iterator[str]:
+    """Yield the errors of the log flags. alpha: whether the feature gate LoggingAlphaOptions is enabled.
 
-
-def logging_faults(logging: Logging) -> Iterator[str]:
+    Source: kubernetes v1.36 staging/src/k8s.io/component-base/logs/api/v1/options.go, Validate.
+    """
+    if logging.log_flush_frequency <= 0:
+        frequency = quote(format_duration(logging.log_flush_frequency))
+        yield f"flushFrequency: Invalid value: {frequency}: Must be greater than zero"
     if logging.format not in {"text", "json"}:
         yield f"format: Invalid value: {quote(logging.format)}: Unsupported log format"
-    elif logging.format == "json" and logging.vmodule:
+    if logging.format != "text" and logging.vmodule:
         yield "vmodule: Forbidden: Only supported for text log format"
+    if alpha:
+        return
+    for path, is_set in (
+        ("text.splitStream", logging.log_text_split_stream),
+        ("text.infoBufferSize", logging.log_text_info_buffer_size != "0"),
+        ("json.splitStream", logging.log_json_split_stream),
+        ("json.infoBufferSize", logging.log_json_info_buffer_size != "0"),
+    ):
+        if is_set:
+            yield f"options.{path}: Forbidden: Feature LoggingAlphaOptions is disabled"
 
 
 def embedded_server_faults(server: EmbeddedServerOptions) -> Iterator[str]:

@@ -16,6 +16,8 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from kcm.protocols.quantities import canonical_quantity
+
 T = TypeVar("T")
 
 MAX_NANOSECONDS = (1 << 63) - 1
@@ -29,6 +31,7 @@ NANOSECONDS = {
     "m": 60_000_000_000,
     "h": 3_600_000_000_000,
 }
+QUANTITY_SYNTAX = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"  # as Go's error text contains it
 DURATION_PART = re.compile(r"(\d+\.?\d*|\.\d+)([^\d.]*)")
 
 
@@ -177,12 +180,43 @@ def parse_map(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def parse_vmodule(text: str) -> tuple[tuple[str, str], ...]:
-    """Parse comma-separated `pattern=N` pairs. Raises ValueError if N is not a number."""
-    pairs = parse_pairs(text)
-    for pattern, level in pairs:
-        if not pattern or not level.isdecimal():
-            raise ValueError("syntax error: expect comma-separated list of filename=N")
-    return pairs
+    """Parse comma-separated `pattern=N` pairs. Raises ValueError if N is not a positive 32-bit number or 0."""
+    pairs = []
+    for pair in text.split(","):
+        pattern, _, level = pair.partition("=")
+        if not pair:
+            continue
+        if not pattern or not level or "=" in level:
+            raise ValueError(f"{quote(pair)} does not have the pattern=N format")
+        try:
+            pairs.append((pattern, str(parse_level(level, base=10))))
+        except ValueError as err:
+            raise ValueError(f"parsing verbosity in {quote(pair)}: {err}") from None
+    return tuple(pairs)
+
+
+def parse_level(text: str, *, base: int = 0) -> int:
+    """Parse a log verbosity, at least 0 and below 2**31. base: 0 accepts any Go literal."""
+    try:
+        if text[:1] in ("+", "-") or (base == 10 and not (text.isascii() and text.isdigit())):
+            raise ValueError(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
+        number = int(text) if base == 10 else parse_int(text, bits=64)
+        if number >= 1 << 31:
+            raise ValueError(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
+    except ValueError as err:
+        raise ValueError(str(err).replace("ParseInt", "ParseUint")) from None
+    return number
+
+
+def parse_quantity_text(text: str) -> str:
+    """Return the canonical text of a quantity, such as "64Ki" or "1M". Raises ValueError with Go's text."""
+    try:
+        return canonical_quantity(text)
+    except ValueError:
+        syntax = re.fullmatch(QUANTITY_SYNTAX[1:-1], text)
+        if syntax is not None and syntax[1].count(".") < 2:
+            raise ValueError("unable to parse quantity's suffix") from None
+        raise ValueError(f"quantities must match the regular expression '{QUANTITY_SYNTAX}'") from None
 
 
 def parse_integers(text: str) -> tuple[int, ...]:
@@ -217,10 +251,11 @@ def _join(before: tuple[T, ...], more: tuple[T, ...]) -> tuple[T, ...]:
 BOOL = ValueType(name="", parse=parse_bool, show=lambda value: "true" if value else "false", bare="true")
 INT = ValueType(name="int", parse=lambda text: parse_int(text, bits=64), show=str)
 INT32 = ValueType(name="int32", parse=lambda text: parse_int(text, bits=32), show=str)
-LEVEL = ValueType(name="Level", parse=lambda text: parse_int(text, bits=32), show=str)
+LEVEL = ValueType(name="Level", parse=lambda text: parse_level(text), show=str)
 FLOAT = ValueType(name="float", parse=parse_float, show=show_float)
 FLOAT32 = ValueType(name="float32", parse=parse_float, show=show_float)
 STRING: ValueType[str] = ValueType(name="string", parse=str, show=quote)
+QUANTITY: ValueType[str] = ValueType(name="quantity", parse=parse_quantity_text, show=str)
 DURATION = ValueType(name="duration", parse=parse_duration, show=format_duration)
 STRINGS = ValueType(name="strings", parse=parse_strings, show=show_strings, add=_join)
 FILES: ValueType[tuple[str, ...]] = ValueType(name="file", parse=lambda text: (text,), show=show_strings, add=_join)

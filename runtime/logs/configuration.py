@@ -1,4 +1,4 @@
-"""Log configuration: structlog as the API, klog's text or JSON as the format, to standard error and files.
+"""Log configuration: structlog as the API, klog's text or JSON as the format, to standard streams and files.
 
     control = configure_logging(LogSettings(verbosity=2), now=clock.now)    # once, in the command
     log = logger_for("replicaset-controller", incarnation=3)
@@ -11,120 +11,38 @@ component, and is written instead of klog's file name. Lines of Python's own log
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import getpass
 import logging
 import os
-import socket
 import sys
 import threading
 from collections.abc import Callable, MutableMapping
-from datetime import UTC, datetime
-from fnmatch import fnmatchcase
-from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from kcm.runtime.logs.lines import DEBUG_VERBOSITY, JsonLines, TextLines, stack
 from kcm.runtime.logs.settings import LogSettings
+from kcm.runtime.logs.sinks import PROGRAM, Sink
 from kcm.runtime.logs.structlog_alone import structlog
-from kcm.runtime.process.files import create_private
-from kcm.runtime.process.standard_streams import ERASE, is_terminal, write_or_forget
+from kcm.runtime.logs.vmodule import verbosity_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 __all__ = ["LogControl", "LogSettings", "Sink", "configure_logging", "logger_for"]
 
-PROGRAM = "kcm"
-OTHER_NAMES = 100  # names to try for a log file
-FILE_SEVERITIES = ("INFO", "WARNING", "ERROR")
-RANKS = {
-    "debug": 0,
-    "info": 0,
-    "warning": 1,
-    "error": 2,
-    "critical": 2,
-}  # index of the last file in FILE_SEVERITIES that a line is written to
 LINES_OF_LIBRARIES = {0: logging.WARNING, DEBUG_VERBOSITY: logging.INFO, DEBUG_VERBOSITY + 2: logging.DEBUG}
-
-
-class Sink:
-    """Destination of log lines: standard error and files. Lines are written whole, from any thread.
-
-    Raises OSError if the directory cannot be written when the sink is created. A line that cannot be written later is
-    dropped, so that logging never fails. Only the owner can read the files: they contain names of objects, and the
-    directory may be /tmp.
-
-    quiet: standard error receives only warnings and errors.
-    troubles: links that could not be created, with the error.
-    """
-
-    def __init__(self, *, stderr: TextIO | None, directory: str, now: Callable[[], float], quiet: bool = False) -> None:
-        self._lock = threading.Lock()
-        self._stderr = stderr
-        # On a terminal a log line may overwrite a status line, which may be longer.
-        self._before = ERASE if stderr is not None and is_terminal(stderr) else ""
-        self.quiet = quiet
-        self._directory = Path(directory) if directory else None
-        self._files: list[TextIO] = []
-        self._now = now
-        self.troubles: list[tuple[str, OSError]] = []
-        if self._directory is not None:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            self._files = [self._open(severity) for severity in FILE_SEVERITIES]
-
-    def takes(self, level: str) -> bool:
-        """Report whether a line of this level is written anywhere."""
-        return bool(self._files) or (self._stderr is not None and not (self.quiet and RANKS[level] == 0))
-
-    def write(self, level: str, line: str) -> None:
-        text = line + "\n"
-        with self._lock:
-            if self._stderr is not None and not (self.quiet and RANKS[level] == 0):
-                write_or_forget(self._stderr, self._before + text)
-            for file in self._files[: RANKS[level] + 1]:
-                with contextlib.suppress(OSError):  # a disk that is full now may have room for a later line
-                    file.write(text)
-
-    def close(self) -> None:
-        with self._lock:
-            for file in self._files:
-                with contextlib.suppress(OSError):
-                    file.close()
-            self._files = []
-
-    def _open(self, severity: str) -> TextIO:
-        """Open a new file, named like klog's, and create a link to it, <program>.<SEVERITY>."""
-        assert self._directory is not None
-        begun = datetime.fromtimestamp(self._now(), tz=UTC).astimezone()
-        host = socket.gethostname().partition(".")[0]
-        name = f"{PROGRAM}.{host}.{getpass.getuser()}.log.{severity}.{begun:%Y%m%d-%H%M%S}.{os.getpid()}"
-        name, descriptor = self._create(name)
-        link = self._directory / f"{PROGRAM}.{severity}"
-        try:
-            link.unlink(missing_ok=True)
-            link.symlink_to(name)
-        except OSError as err:  # the link belongs to another user, in a shared directory; the file exists without it
-            self.troubles.append((str(link), err))
-        return os.fdopen(descriptor, "a", encoding="utf-8", buffering=1)
-
-    def _create(self, name: str) -> tuple[str, int]:
-        """Create a file of this name, or with a free suffix: another user may have created a file of that name."""
-        assert self._directory is not None
-        for suffix in ("", *(f".{number}" for number in range(1, OTHER_NAMES))):
-            with contextlib.suppress(FileExistsError):
-                return name + suffix, create_private(self._directory / (name + suffix))
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(self._directory / name))
+# Levels that go to standard output with a split stream. Upstream's JSON logger knows no warnings: they are info lines.
+TO_STDOUT = {"text": ("debug", "info"), "json": ("debug", "info", "warning")}
 
 
 class LogControl:
     """Verbosity of the log, which can change while the program runs."""
 
     def __init__(self, settings: LogSettings, *, sink: Sink, now: Callable[[], float]) -> None:
-        self._sink, self._now = sink, now
-        self._lines = JsonLines() if settings.format == "json" else TextLines(pid=os.getpid())
-        self._vmodule = settings.vmodule
+        self._sink, self._now, self._closed = sink, now, threading.Event()
+        is_json = settings.format == "json"
+        self._lines: JsonLines | TextLines = JsonLines(PROGRAM) if is_json else TextLines(pid=os.getpid())
+        self._vmodule, self._names = settings.vmodule, settings.vmodule_names
         self._by_source: dict[str, int] = {}  # verbosity of the sources that vmodule matches, as they are met
         self.verbosity = settings.verbosity
         self.most = 0  # the highest verbosity of any source; compared first, because most lines are above it
@@ -148,24 +66,42 @@ class LogControl:
             return v <= self.most
         verbosity = self._by_source.get(source)
         if verbosity is None:
-            matching = (level for pattern, level in self._vmodule if fnmatchcase(source, pattern))
-            verbosity = self._by_source[source] = next(matching, self.verbosity)
+            matching = verbosity_of(source, self._vmodule, self._names)
+            verbosity = self._by_source[source] = max(matching, self.verbosity)
         return v <= max(verbosity, 0)
 
-    def write(self, level: str, source: str, message: str, facts: MutableMapping[str, Any]) -> None:
+    def write(
+        self, level: str, source: str, message: str, facts: MutableMapping[str, Any], *, caller: str = ""
+    ) -> None:
         """Write one line, unless its verbosity is too high.
 
-        facts: `exc_info` is written as `stacktrace`; `v` is the verbosity of an info line, 0 if absent.
+        facts: `exc_info` is written as `stacktrace`; `v` is the verbosity of an info line, 0 if absent; `plain` is true
+            for a message without quotes.
+        caller: place of the call, for JSON; by default the place in the code that called the logger.
         """
         v = DEBUG_VERBOSITY if level == "debug" else facts.pop("v", 0) if level == "info" else 0
         if not self._sink.takes(level) or not self.shows(source, v):
             return
         if info := facts.pop("exc_info", None):
             facts["stacktrace"] = stack(info)
-        self._sink.write(level, self._lines(level, self._now(), source, message, facts, v))
+        plain = bool(facts.pop("plain", False))
+        if self._lines.has_caller and not caller:
+            caller = calling_place()
+        line = self._lines(level, self._now(), source, message, facts, v, caller=caller, plain=plain)
+        self._sink.write(level, line)
+
+    def flush_every(self, seconds: float) -> None:
+        """Write the lines in the buffer at this interval, on a separate thread, until close()."""
+
+        def flush() -> None:
+            while not self._closed.wait(seconds):
+                self._sink.flush()
+
+        threading.Thread(target=flush, name="log flush", daemon=True).start()
 
     def close(self) -> None:
-        """Close the files. Later lines are written to standard error only."""
+        """Flush the buffer and close the files. Later lines go to the standard streams only."""
+        self._closed.set()
         self._sink.close()
 
 
@@ -204,9 +140,23 @@ class _FromStandardLogging(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             facts = {"exc_info": record.exc_info} if record.exc_info else {}
-            self._control.write(_level(record.levelno), record.name, record.getMessage(), facts)
+            caller = short_place(record.pathname, record.lineno)
+            self._control.write(_level(record.levelno), record.name, record.getMessage(), facts, caller=caller)
         except Exception:
             self.handleError(record)
+
+
+def calling_place() -> str:
+    """Return the place of the innermost frame outside of this package and structlog, such as "daemonset/plan.py:12"."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(("structlog", "kcm.runtime.logs.")):
+        frame = frame.f_back
+    return short_place(frame.f_code.co_filename, frame.f_lineno) if frame is not None else ""
+
+
+def short_place(path: str, line: int) -> str:
+    """Return a file with its directory, and the line: "daemonset/plan.py:12"."""
+    return f"{'/'.join(path.split('/')[-2:])}:{line}"
 
 
 def _level(number: int) -> str:
@@ -220,17 +170,30 @@ def _level(number: int) -> str:
     return "debug"
 
 
-def configure_logging(settings: LogSettings, *, now: Callable[[], float], stderr: TextIO | None = None) -> LogControl:
+def configure_logging(
+    settings: LogSettings, *, now: Callable[[], float], stderr: TextIO | None = None, stdout: TextIO | None = None
+) -> LogControl:
     """Configure structlog and Python's logging for the whole process. Only the command may call this.
 
     now: returns Unix seconds.
-    stderr: replaces sys.stderr.
+    stderr, stdout: replace sys.stderr and sys.stdout.
 
-    Raises OSError when the log directory cannot be written.
+    Raises OSError when the log directory or file cannot be written.
     """
-    shown = (stderr if stderr is not None else sys.stderr) if settings.to_stderr else None
-    sink = Sink(stderr=shown, directory=settings.directory, now=now, quiet=settings.quiet)
+    sink = Sink(
+        stderr=(stderr if stderr is not None else sys.stderr) if settings.to_stderr else None,
+        stdout=(stdout if stdout is not None else sys.stdout) if settings.split_stream else None,
+        to_stdout=TO_STDOUT[settings.format],
+        buffer_size=settings.info_buffer_size,
+        directory=settings.directory,
+        file=settings.file,
+        largest=settings.largest_file,
+        now=now,
+        quiet=settings.quiet,
+    )
     control = LogControl(settings, sink=sink, now=now)
+    if settings.split_stream and settings.info_buffer_size > 0:
+        control.flush_every(settings.flush_frequency)
     everything = structlog.make_filtering_bound_logger(logging.DEBUG)
 
     def debug(self: Any, event: str, *args: Any, **facts: Any) -> Any:

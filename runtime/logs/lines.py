@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 
 SEVERITIES = {"debug": "I", "info": "I", "warning": "W", "error": "E", "critical": "F"}
 DEBUG_VERBOSITY = 4  # the verbosity of debug lines, Kubernetes' convention for V(4)
+KEYS = {"error": "err"}  # facts with another key in lines, klog's
 
 
 class LocalTime:
@@ -37,10 +38,11 @@ class LocalTime:
 class TextLines:
     """Text format of klog, `I1121 04:23:21.123456   12345 source] "message" key="value" count=2`.
 
-    Multiline values are indented.
-
-    Like klog, it omits the verbosity `v` of a line, which only JSON contains.
+    Multiline values are indented. The fact `error` has the key `err`. Like klog, it omits the verbosity `v` of a line,
+    which only JSON contains. A plain message has neither quotes nor facts, as those of klog's printf functions.
     """
+
+    has_caller = False  # klog's file name; the source of a line is in its place
 
     def __init__(self, *, pid: int) -> None:
         self._pid, self._time = f"{pid:7d}", LocalTime()
@@ -53,28 +55,53 @@ class TextLines:
         message: str,
         facts: Mapping[str, Any],
         v: int = 0,  # noqa: ARG002 - as JsonLines
+        *,
+        caller: str = "",  # noqa: ARG002 - as JsonLines
+        plain: bool = False,
     ) -> str:
-        line = f"{SEVERITIES[level]}{self._time(seconds)} {self._pid} {source}] {quote(message)}"
+        line = f"{SEVERITIES[level]}{self._time(seconds)} {self._pid} {source}] {message if plain else quote(message)}"
         for key, value in facts.items():
-            line += f" {key}={fact_text(value)}"
+            line += f" {KEYS.get(key, key)}={fact_text(value)}"
         return line
 
 
 class JsonLines:
-    """Line of JSON with Kubernetes' keys.
+    """Line of JSON with Kubernetes' keys, in their order, and the key `level`, which Kubernetes does not write.
 
     ts: milliseconds since 1970, with microseconds as decimals.
-    v: verbosity; absent from warnings and errors.
+    level: debug, info, warning, error or critical.
+    logger: source of the line; absent from lines of the program itself.
+    caller: directory, file and line of the call.
+    v: verbosity; 0 for warnings, which Kubernetes' JSON writes as info lines; absent from errors.
+    err: the fact `error`, as the other facts behind these keys.
     """
 
+    has_caller = True
+
+    def __init__(self, program: str = "") -> None:
+        self._program = program
+
     def __call__(
-        self, level: str, seconds: float, source: str, message: str, facts: Mapping[str, Any], v: int = 0
+        self,
+        level: str,
+        seconds: float,
+        source: str,
+        message: str,
+        facts: Mapping[str, Any],
+        v: int = 0,
+        *,
+        caller: str = "",
+        plain: bool = False,  # noqa: ARG002 - as TextLines
     ) -> str:
-        line: dict[str, Any] = {"ts": round(seconds * 1e3, 3), "level": level, "logger": source, "msg": message}
-        if level in {"debug", "info"}:
+        line: dict[str, Any] = {"ts": round(seconds * 1e3, 3), "level": level}
+        if source != self._program:
+            line["logger"] = source
+        line |= {"caller": caller, "msg": message}
+        if level in {"debug", "info", "warning"}:
             line["v"] = DEBUG_VERBOSITY if level == "debug" else v
         for key, value in facts.items():
-            line[f"{key}_" if key in line else key] = value
+            name = KEYS.get(key, key)
+            line[f"{name}_" if name in line or name == "logger" else name] = value
         return _json(line)
 
 

@@ -82,7 +82,7 @@ def test_feature_gates_that_cannot_be_set_are_named(setting: str, fault: str) ->
         ("StaleControllerConsistencyReplicaSet=true", None),
         ("StaleControllerConsistencyJob=true", None),
         ("AllBeta=true,MaxUnavailableStatefulSet=false", "7 of AllBeta"),
-        ("AllAlpha=true", "43 of AllAlpha"),  # all except for implemented gates and the release of the lease
+        ("AllAlpha=true", "42 of AllAlpha"),  # all except for implemented gates and the release of the lease
         (
             "AllAlpha=false,AllBeta=false,ImageVolumeWithDigest=true",
             "ImageVolumeWithDigest=true, 1 of AllAlpha, 79 of AllBeta",

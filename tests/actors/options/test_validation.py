@@ -18,6 +18,9 @@ def faults(*argv: str) -> tuple[str, ...]:
     return error.value.errors
 
 
+ALPHA_LOGGING = "Forbidden: Feature LoggingAlphaOptions is disabled"
+
+
 @pytest.mark.parametrize(
     "argv, fault",
     [
@@ -139,6 +142,15 @@ def faults(*argv: str) -> tuple[str, ...]:
         ),
         (("--logging-format=xml",), 'format: Invalid value: "xml": Unsupported log format'),
         (("--logging-format=json", "--vmodule=a=1"), "vmodule: Forbidden: Only supported for text log format"),
+        (("--log-flush-frequency=0s",), 'flushFrequency: Invalid value: "0s": Must be greater than zero'),
+        (("--log-text-split-stream",), f"options.text.splitStream: {ALPHA_LOGGING}"),
+        (("--log-text-info-buffer-size=1Ki",), f"options.text.infoBufferSize: {ALPHA_LOGGING}"),
+        (("--log-json-split-stream",), f"options.json.splitStream: {ALPHA_LOGGING}"),
+        (("--log-json-info-buffer-size=5",), f"options.json.infoBufferSize: {ALPHA_LOGGING}"),
+        (
+            ("--log-flush-frequency=-1s", "--secure-port=99999"),
+            'flushFrequency: Invalid value: "-1s": Must be greater than zero',
+        ),
         (("--embedded-port=70000",), "--embedded-port 70000 must be between 0 and 65535, inclusive. 0 for a free one"),
         (("--hollow-nodes=-1",), "--hollow-nodes must not be less than 0, but got -1"),
         (("--apply=",), '--apply takes the path of a file, but got ""'),
@@ -164,6 +176,7 @@ def test_invalid_options_have_upstreams_error_texts(argv: tuple[str, ...], fault
         ("--leader-elect=false", "--leader-elect-resource-lock=endpoints"),
         ("--cluster-signing-cert-file=c", "--cluster-signing-key-file=k"),
         ("--service-cluster-ip-range=10.0.0.0/8,fd00::/108",),
+        ("--feature-gates=LoggingAlphaOptions=true", "--log-text-split-stream", "--log-json-info-buffer-size=1M"),
     ],
 )
 def test_options_that_upstream_accepts_are_accepted(argv: tuple[str, ...]) -> None:

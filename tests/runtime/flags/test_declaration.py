@@ -111,7 +111,7 @@ def test_arguments_without_flag_are_positional(argv: tuple[str, ...], positional
             ("--turbo=yes",),
             'invalid argument "yes" for "--turbo" flag: strconv.ParseBool: parsing "yes": invalid syntax',
         ),
-        (("-vx",), 'invalid argument "x" for "-v, --v" flag: strconv.ParseInt: parsing "x": invalid syntax'),
+        (("-vx",), 'invalid argument "x" for "-v, --v" flag: strconv.ParseUint: parsing "x": invalid syntax'),
         (
             ("--engine-warm-up=5",),
             'invalid argument "5" for "--engine-warm-up" flag: time: missing unit in duration "5"',

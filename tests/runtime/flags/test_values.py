@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kcm.runtime.flags.values import (
     INTEGERS,
     NAMED_PAIRS,
+    QUANTITY,
     VMODULE,
     format_duration,
     parse_duration,
@@ -119,11 +120,48 @@ def test_pairs_may_have_spaces_around_and_no_value() -> None:
     assert parse_pairs("A=true, kube:B=false ,C") == (("A", "true"), ("kube:B", "false"), ("C", ""))
 
 
-@pytest.mark.parametrize("text", ["a", "=2", "a=x"])
-def test_a_vmodule_is_patterns_with_levels(text: str) -> None:
-    assert VMODULE.parse("rep*=4,job=2") == (("rep*", "4"), ("job", "2"))
-    with pytest.raises(ValueError, match="filename=N"):
+def test_vmodule_is_patterns_with_levels() -> None:
+    assert VMODULE.parse("rep*=4,job=2,") == (("rep*", "4"), ("job", "2"))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("a", '"a" does not have the pattern=N format'),
+        ("=2", '"=2" does not have the pattern=N format'),
+        ("a=x", 'parsing verbosity in "a=x": strconv.ParseUint: parsing "x": invalid syntax'),
+        ("a=-1", 'parsing verbosity in "a=-1": strconv.ParseUint: parsing "-1": invalid syntax'),
+        (
+            "b=1,a=99999999999",
+            'parsing verbosity in "a=99999999999": strconv.ParseUint: parsing "99999999999": value out of range',
+        ),
+    ],
+)
+def test_malformed_vmodule_is_rejected_with_upstreams_text(text: str, error: str) -> None:
+    with pytest.raises(ValueError) as raised:
         VMODULE.parse(text)
+    assert str(raised.value) == error
+
+
+@pytest.mark.parametrize(("text", "shown"), [("0", "0"), ("512", "512"), ("1Ki", "1Ki"), ("2048Ki", "2Mi")])
+def test_quantity_is_kept_as_canonical_text(text: str, shown: str) -> None:
+    assert QUANTITY.parse(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("1K", "unable to parse quantity's suffix"),
+        ("5kk", "unable to parse quantity's suffix"),
+        ("abc", "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"),
+        ("", "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"),
+        ("1.2.3", "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"),
+    ],
+)
+def test_malformed_quantity_is_rejected_with_upstreams_text(text: str, error: str) -> None:
+    with pytest.raises(ValueError) as raised:
+        QUANTITY.parse(text)
+    assert str(raised.value) == error
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import stat
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -116,10 +117,78 @@ def test_the_verbosity_can_change_while_loggers_are_bound(start: Start) -> None:
 
 
 def test_verbosity_can_be_set_per_source(start: Start) -> None:
-    _, stderr = start(vmodule=(("rep*", 4), ("replication", 9), ("quiet", 0)), verbosity=0)
-    for source in ("replicaset", "replication", "job", "quiet"):
+    _, stderr = start(vmodule=(("rep*", 4), ("replication", 9)), verbosity=0)
+    for source in ("replicaset", "replication", "job"):
         logger_for(source).debug("looked")
     assert [line.partition("PID ")[2] for line in lines(stderr)] == ['replicaset] "looked"', 'replication] "looked"']
+
+
+def test_pattern_of_vmodule_never_lowers_the_verbosity(start: Start) -> None:
+    _, stderr = start(vmodule=(("replicaset", 1),), verbosity=4)
+    logger_for("replicaset").debug("looked")
+    assert len(lines(stderr)) == 1
+
+
+def test_plain_message_has_no_quotes(start: Start) -> None:
+    _, stderr = start(verbosity=1)
+    logger_for("kcm").info('FLAG: --v="1"', v=1, plain=True)
+    assert lines(stderr)[0].endswith('PID kcm] FLAG: --v="1"')
+
+
+def test_json_line_contains_the_place_of_the_call(start: Start) -> None:
+    _, stderr = start(format="json", verbosity=4)
+    log = logger_for("replicaset-controller")
+    log.info("synced", v=2)
+    log.debug("looked")
+    log.error("failed", error="no")
+    logging.getLogger("library").error("broken")
+    found = [json.loads(line) for line in lines(stderr)]
+    assert all(re.fullmatch(r"logs/test_configuration\.py:\d+", line["caller"]) for line in found)
+    assert list(found[2]) == ["ts", "level", "logger", "caller", "msg", "err"]
+
+
+@pytest.mark.parametrize(
+    ("form", "to_stdout", "to_stderr"),
+    [("text", ["debug", "info"], ["warning", "error"]), ("json", ["debug", "info", "warning"], ["error"])],
+)
+def test_split_stream_divides_lines_by_level(
+    start: Start, form: str, to_stdout: list[str], to_stderr: list[str]
+) -> None:
+    start()  # saves the configuration that the fixture restores
+    out, err = io.StringIO(), io.StringIO()
+    settings = LogSettings(format=form, split_stream=True, verbosity=4)
+    control = configure_logging(settings, now=lambda: NOON, stdout=out, stderr=err)
+    for level in ("debug", "info", "warning", "error"):
+        getattr(logger_for("s"), level)(f"<{level}>")
+    control.close()
+    assert re.findall(r"<(\w+)>", out.getvalue()) == to_stdout
+    assert re.findall(r"<(\w+)>", err.getvalue()) == to_stderr
+
+
+def test_buffered_lines_are_written_at_the_flush_frequency(start: Start) -> None:
+    start()  # saves the configuration that the fixture restores
+    out, err = io.StringIO(), io.StringIO()
+    settings = LogSettings(split_stream=True, info_buffer_size=1 << 20, flush_frequency=0.01)
+    control = configure_logging(settings, now=lambda: NOON, stdout=out, stderr=err)
+    logger_for("s").info("kept")
+    deadline = time.monotonic() + 30.0
+    while not out.getvalue() and time.monotonic() < deadline:
+        threading.Event().wait(0.01)
+    assert "kept" in out.getvalue()
+    control.close()
+
+
+def test_buffered_lines_are_written_when_the_log_is_closed(start: Start) -> None:
+    start()  # saves the configuration that the fixture restores
+    out = io.StringIO()
+    settings = LogSettings(split_stream=True, info_buffer_size=1 << 20, flush_frequency=3600.0)
+    control = configure_logging(settings, now=lambda: NOON, stdout=out, stderr=io.StringIO())
+    logger_for("s").info("kept")
+    assert out.getvalue() == ""
+    control.close()
+    assert "kept" in out.getvalue()
+    logger_for("s").info("late")
+    assert "late" in out.getvalue()
 
 
 def test_an_exception_is_shown_with_its_stack(start: Start) -> None:

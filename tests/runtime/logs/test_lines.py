@@ -42,10 +42,11 @@ def test_values_are_shown_by_their_kind(value: object, shown: str) -> None:
 
 
 def test_json_lines_have_kubernetes_keys() -> None:
-    line = JsonLines()("info", NOON, "job-controller", "done", {"key": "a/b", "n": 2})
+    line = JsonLines()("info", NOON, "job-controller", "done", {"key": "a/b", "n": 2}, caller="a/b.py:1")
     assert json.loads(line) == {
         "ts": 1763726400250.0,
         "level": "info",
+        "caller": "a/b.py:1",
         "logger": "job-controller",
         "msg": "done",
         "v": 0,
@@ -54,8 +55,8 @@ def test_json_lines_have_kubernetes_keys() -> None:
     }
 
 
-@pytest.mark.parametrize("level, v", [("debug", 4), ("info", 0), ("warning", None), ("error", None)])
-def test_json_lines_below_warning_have_a_verbosity(level: str, v: int | None) -> None:
+@pytest.mark.parametrize("level, v", [("debug", 4), ("info", 0), ("warning", 0), ("error", None)])
+def test_json_lines_below_error_have_a_verbosity(level: str, v: int | None) -> None:
     assert json.loads(JsonLines()(level, NOON, "s", "m", {})).get("v") == v
 
 
@@ -66,6 +67,17 @@ def test_json_info_lines_have_their_own_verbosity() -> None:
 def test_fact_never_replaces_the_keys_of_the_line_itself() -> None:
     line = json.loads(JsonLines()("info", NOON, "s", "m", {"level": 7, "msg": "other"}))
     assert (line["level"], line["level_"], line["msg"], line["msg_"]) == ("info", 7, "m", "other")
+
+
+def test_fact_error_has_klogs_key() -> None:
+    assert json.loads(JsonLines()("error", NOON, "s", "m", {"error": "no"}))["err"] == "no"
+    assert TextLines(pid=1)("error", NOON, "s", "m", {"error": "no"}).endswith(' "m" err="no"')
+
+
+def test_json_lines_of_the_program_itself_have_no_logger() -> None:
+    lines = JsonLines("kcm")
+    assert list(json.loads(lines("info", NOON, "kcm", "m", {"n": 1}))) == ["ts", "level", "caller", "msg", "v", "n"]
+    assert json.loads(lines("info", NOON, "kcm", "m", {"logger": "other"}))["logger_"] == "other"
 
 
 def test_stack_is_formatted_from_error_or_exc_info() -> None:

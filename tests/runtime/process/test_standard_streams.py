@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kcm.runtime.logs.configuration import Sink
+from kcm.runtime.logs.sinks import Sink
 from kcm.runtime.process.standard_streams import write_or_forget
 
 ROOT = Path(__file__).parents[3]
@@ -35,10 +35,10 @@ def test_logging_does_not_fail_without_a_reader() -> None:
 def test_full_disk_loses_only_lines_of_the_log_file(tmp_path: Path) -> None:
     sink = Sink(stderr=None, directory=str(tmp_path), now=lambda: 0.0)
     (info, *_) = sink._files
-    disk, full = os.dup(info.fileno()), os.open("/dev/full", os.O_WRONLY)
-    os.dup2(full, info.fileno())
+    disk, full = os.dup(info.descriptor), os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, info.descriptor)
     sink.write("info", "late or lost")
-    os.dup2(disk, info.fileno())
+    os.dup2(disk, info.descriptor)
     os.close(disk)
     os.close(full)
     sink.write("info", "there is room again")
