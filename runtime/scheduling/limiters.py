@@ -32,6 +32,17 @@ class TokenBucket:
         self._tokens = max(0.0, self._tokens - 1.0)
         return True
 
+    def reserve(self, now: float, *, until: float) -> float | None:
+        """Take the next token and return its time: now, or later if the bucket is empty.
+
+        Return None, and take no token, if its time is after `until`.
+        """
+        due = self.next_token(now)
+        if due > until:
+            return None
+        self._tokens -= 1.0  # below 0: further tokens are reserved
+        return due
+
     def next_token(self, now: float) -> float:
         """Return the time of the next token: now, later, or never (math.inf)."""
         if self._qps < 0:

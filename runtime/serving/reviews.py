@@ -2,7 +2,8 @@
 
 Source: kubernetes v1.36 apiserver/plugin/pkg/authenticator/token/webhook, apiserver/plugin/pkg/authorizer/webhook,
 apiserver/pkg/authentication/token/cache. Difference: a review without a response is repeated whatever the reason,
-because a review changes nothing; upstream repeats it after a reset connection only.
+because a review changes nothing; upstream repeats it after a reset connection only. The rate limit of reviews is that
+of apiserver/pkg/server/options (authentication.go, authorization.go).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import orjson
 
 from kcm.runtime.client.api import Request, Response, Transport
 from kcm.runtime.metrics.registry import Family, Metrics
+from kcm.runtime.scheduling.limiters import TokenBucket
 from kcm.runtime.serving.authentication import AUTHENTICATED, UnauthorizedError
 from kcm.runtime.serving.authorization import NO_OPINION, AuthorizationError, PageAttributes, PageDecision, PageUser
 
@@ -31,6 +33,7 @@ ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 TIMEOUT = 10.0  # seconds for a review with its repetitions
 TRIES = 5
 FIRST_DELAY, FACTOR, JITTER = 0.5, 1.5, 0.2  # seconds before the second try; growth; random share that is added
+QPS, BURST = 200.0, 400  # rate limit of a ReviewClient: requests per second, and requests at once
 REPEATED = frozenset({0, 429, 500, 504})  # status codes after which a review is repeated; 0: no response
 MOST_TOKENS = 4096  # entries of a cache
 MOST_DECISIONS = 8192
@@ -71,7 +74,10 @@ class ReviewError(Exception):
 
 
 class ReviewClient:
-    """Sends reviews to an API server, from coroutines of any event loop."""
+    """Sends reviews to an API server, at most QPS per second after the first BURST.
+
+    Its coroutines run on one event loop, because the rate limit has no lock.
+    """
 
     def __init__(
         self,
@@ -96,11 +102,13 @@ class ReviewClient:
         self._transport, self._client, self._now = transport, client, now
         self._chance, self._sleep = chance, sleep
         self._metrics, self._requests, self._seconds = metrics, requests, seconds
+        self._bucket = TokenBucket(qps=QPS, burst=BURST, now=now())
 
     async def review(self, path: str, review: Mapping[str, Any]) -> Mapping[str, Any]:
         """Create a review, and return its status. Raises ReviewError."""
         body, deadline, delay = orjson.dumps(review), self._now() + TIMEOUT, FIRST_DELAY
         for tries_left in reversed(range(TRIES)):
+            await self._wait_for_token(deadline)
             left = deadline - self._now()
             if left <= 0:
                 break
@@ -113,6 +121,15 @@ class ReviewClient:
             await self._sleep(pause)
             delay *= FACTOR
         raise ReviewError("no response in time")
+
+    async def _wait_for_token(self, deadline: float) -> None:
+        """Wait until the rate limit permits a request. Raises ReviewError at once if that is after the deadline."""
+        now = self._now()
+        due = self._bucket.reserve(now, until=deadline)
+        if due is None:
+            raise ReviewError("client rate limiter Wait returned an error: the wait would exceed the deadline")
+        if due > now:
+            await self._sleep(due - now)
 
     async def _send(self, request: Request) -> Response:
         loop, began = asyncio.get_running_loop(), self._now()
@@ -240,7 +257,11 @@ class _UserInfo(msgspec.Struct, frozen=True):
 
 
 class AccessReviews:
-    """Authorizes requests by SubjectAccessReviews, as requests for paths that are not resources."""
+    """Authorizes requests by SubjectAccessReviews with non-resource attributes.
+
+    This includes paths below /api and /apis, because upstream resolves requests without any API prefix.
+    Source: kubernetes v1.36 controller-manager/app/serve.go, BuildHandlerChain.
+    """
 
     def __init__(
         self, client: ReviewClient, *, allowed_ttl: float, denied_ttl: float, now: Callable[[], float]

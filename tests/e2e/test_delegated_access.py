@@ -24,6 +24,7 @@ from tests.support.certificates import Authority, Pair, client_context
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 SETTINGS = "/api/v1/namespaces/kube-system/configmaps"
 NAME = "extension-apiserver-authentication"
+POD = "/api/v1/namespaces/default/pods/web"
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
@@ -100,11 +101,13 @@ def prepare(api: Api) -> None:
     api.request("POST", f"{RBAC}/clusterrolebindings", binding)
 
 
-def asked(port: int, path: str, *, pair: Pair | None = None, headers: Mapping[str, str] = {}) -> tuple[int, str]:
+def asked(
+    port: int, path: str, *, pair: Pair | None = None, headers: Mapping[str, str] = {}, method: str = "GET"
+) -> tuple[int, str]:
     """Return the status of a page, and the message of a refusal; status 0 if the connection fails."""
     context = client_context(pair=pair)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    request = urllib.request.Request(f"https://127.0.0.1:{port}{path}", headers=dict(headers))
+    request = urllib.request.Request(f"https://127.0.0.1:{port}{path}", headers=dict(headers), method=method)
     try:
         with urllib.request.urlopen(request, timeout=20.0, context=context) as response:
             return response.status, ""
@@ -126,6 +129,11 @@ def answers(rig: Rig, port: int) -> dict[str, tuple[int, str]]:
         "scraper, SLIs": asked(port, "/metrics/slis", headers=scraper),
         "scraper, configuration": asked(port, "/configz", headers=scraper),
         "scraper, missing page": asked(port, "/nowhere", headers=scraper),
+        # Reviewed as paths, not as resources: system:discovery permits GET of /api/* and /apis/* to every account.
+        "scraper, path of a pod": asked(port, POD, headers=scraper),
+        "scraper, path of a list": asked(port, "/apis/apps/v1/deployments?watch=1", headers=scraper),
+        "scraper, deletion of a pod": asked(port, POD, headers=scraper, method="DELETE"),
+        "anonymous, path of a pod": asked(port, POD),
         "stranger, metrics": asked(port, "/metrics", headers=stranger),
         "stranger, health": asked(port, "/healthz", headers=stranger),
         "invalid token, metrics": asked(port, "/metrics", headers={"Authorization": "Bearer none"}),
@@ -154,8 +162,8 @@ def delegating(kubeconfig: Path, port: int) -> tuple[str, ...]:
     )
 
 
-def forbidden(name: str, path: str) -> tuple[int, str]:
-    return 403, f'forbidden: User "{name}" cannot get path "{path}"'
+def forbidden(name: str, path: str, *, verb: str = "get") -> tuple[int, str]:
+    return 403, f'forbidden: User "{name}" cannot {verb} path "{path}"'
 
 
 def test_api_server_decides_who_reads_the_pages(rig: Rig, tmp_path: Path) -> None:
@@ -169,6 +177,10 @@ def test_api_server_decides_who_reads_the_pages(rig: Rig, tmp_path: Path) -> Non
             "scraper, SLIs": (200, ""),
             "scraper, configuration": forbidden("system:serviceaccount:default:scraper", "/configz"),
             "scraper, missing page": forbidden("system:serviceaccount:default:scraper", "/nowhere"),
+            "scraper, path of a pod": (404, "404 page not found\n"),
+            "scraper, path of a list": (404, "404 page not found\n"),
+            "scraper, deletion of a pod": forbidden("system:serviceaccount:default:scraper", POD, verb="delete"),
+            "anonymous, path of a pod": forbidden("system:anonymous", POD),
             "stranger, metrics": forbidden("system:serviceaccount:default:stranger", "/metrics"),
             "stranger, health": (200, ""),
             "invalid token, metrics": (401, "Unauthorized"),

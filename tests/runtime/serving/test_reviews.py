@@ -17,10 +17,14 @@ from kcm.runtime.serving.reviews import (
     ACCESS_REQUESTS,
     ACCESS_REVIEWS,
     ACCESS_SECONDS,
+    BURST,
+    QPS,
+    TIMEOUT,
     TOKEN_REVIEWS,
     AccessReviews,
     ReviewCache,
     ReviewClient,
+    ReviewError,
     TokenReviews,
 )
 
@@ -47,7 +51,7 @@ class Server:
         self.pauses.append(seconds)
         self.now += seconds
 
-    def client(self) -> ReviewClient:
+    def client(self, *, sleep: Callable[[float], Awaitable[object]] | None = None) -> ReviewClient:
         return ReviewClient(
             self,
             client="test",
@@ -56,7 +60,7 @@ class Server:
             seconds=ACCESS_SECONDS,
             now=lambda: self.now,
             chance=lambda: 0.0,
-            sleep=self.sleep,
+            sleep=self.sleep if sleep is None else sleep,
         )
 
     def tokens(self) -> TokenReviews:
@@ -132,6 +136,33 @@ def test_review_is_tried_five_times() -> None:
         asyncio.run(server.access().decide(METRICS_PAGE))
     assert len(server.requests) == 5
     assert server.pauses == [0.5, 0.75, 1.125, 1.6875]
+
+
+def test_reviews_beyond_the_burst_wait_for_the_rate_limit() -> None:
+    server = Server(reviewed(allowed=True))
+    client = server.client()
+
+    async def scenario() -> None:
+        for _ in range(BURST + 2):
+            await client.review(ACCESS_REVIEWS, {})
+
+    asyncio.run(scenario())
+    assert len(server.requests) == BURST + 2
+    assert server.pauses == pytest.approx([1 / QPS, 1 / QPS])
+
+
+def test_review_fails_at_once_if_the_rate_limit_lasts_longer_than_its_deadline() -> None:
+    server = Server(reviewed(allowed=True))
+    in_time = BURST + int(QPS * TIMEOUT)
+
+    async def scenario() -> list[Any]:
+        client = server.client(sleep=lambda _seconds: asyncio.sleep(0))  # the clock stands still
+        reviews = [client.review(ACCESS_REVIEWS, {}) for _ in range(in_time + 100)]
+        return await asyncio.gather(*reviews, return_exceptions=True)
+
+    failures = [result for result in asyncio.run(scenario()) if isinstance(result, ReviewError)]
+    assert len(failures) == pytest.approx(100, abs=1)
+    assert str(failures[0]).startswith("client rate limiter Wait returned an error")
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 503])
