@@ -115,11 +115,19 @@ def _seconds(stamp: str) -> float:
 def read_audit_log(path: Path, users: Iterable[str]) -> list[Write]:
     """Return the writes of these managers, in the order in which they were received."""
     names = {f"{USER}{user}": user for user in users}
+    return read_writes(path, lambda event: names.get(event["user"]["username"]))
+
+
+def read_writes(path: Path, writer: Callable[[Object], str | None]) -> list[Write]:
+    """Return the writes in an audit log, in the order in which they were received.
+
+    writer: returns the manager that sent the request of an audit event, or None for an event to skip.
+    """
     writes = []
     for line in path.read_bytes().splitlines():
         event = json.loads(line)
-        user = names.get(event["user"]["username"])
-        if user is None or event["verb"] not in WRITES:
+        user = writer(event) if event["verb"] in WRITES else None
+        if user is None:
             continue
         reference = event.get("objectRef") or {}
         is_lease = event["requestURI"].partition("?")[0] == LEASE or (
