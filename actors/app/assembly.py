@@ -441,6 +441,7 @@ def _controller_settings(assembly: Assembly, spec: ControllerSpec, *, seed: int)
         resync=_resync(assembly, spec, seed=seed),
         calls=spec.calls,
         meter=ReconcileMeter(assembly.metrics, spec.name),
+        reconcile_timeout=assembly.options.generic.reconcile_timeout,
     )
 
 

@@ -77,6 +77,12 @@ class Generic(FlagStruct, frozen=True, kw_only=True):
         "progress for twice as long, the process ends.",
         kind=DURATION,
     )
+    reconcile_timeout: float = flag(
+        0.0,
+        "Maximum duration of a sync of one key. A longer sync ends with an error, and its key is retried with backoff "
+        "once the sync's writes in flight have ended. 0 sets no limit.",
+        kind=DURATION,
+    )
     cache_mutation_detector: bool = flag(
         False,
         "Raise an error where a controller changes an object of the informer caches in place, which others read as "

@@ -205,6 +205,8 @@ def _own(options: Options) -> Iterator[str]:
         yield "--actor-hang-timeout must not be less than 1s"
     if options.generic.watch_silence_limit <= 0:
         yield "--watch-silence-limit must be greater than zero"
+    if options.generic.reconcile_timeout < 0:
+        yield "--reconcile-timeout must not be negative"
     yield from _health(options)
 
 

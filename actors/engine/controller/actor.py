@@ -384,6 +384,8 @@ class Controller(Actor):
         if self._timetable.is_resync_due(now):
             self._tables.ineffective.forget()
             self._keys.add_all()
+        if self._settings.reconcile_timeout:
+            self._work.end_overdue(now)
         for _ in range(BATCH):
             if not self._may_begin() or (task := self._sources.take(now)) is None:
                 break
@@ -418,6 +420,8 @@ class Controller(Actor):
         due = self._sources.next_due()
         if due is not None and due < soonest and self._may_begin():
             soonest = due  # otherwise the event that allows tasks to begin also serves the queues
+        if self._settings.reconcile_timeout:
+            soonest = min(soonest, self._work.next_deadline())
         if self._held_back.hangs:
             soonest = min(soonest, now + LOOK_AGAIN)  # no message reports that a hung thread has returned
         self.wake_at(soonest)

@@ -166,9 +166,13 @@ class KeyRetries:
             # The server creates nothing in such a namespace, and deletes its contents.
             case CommandError(failure=Forbidden(status=status)) if b"NamespaceTerminating" in status:
                 return TERMINATING
-            case CommandError() | ValueError():
+            case CommandError() | ValueError() | SyncTimeoutError():
                 return FAILED
         return BUG
+
+
+class SyncTimeoutError(Exception):
+    """Reconciliation of a key that did not end within --reconcile-timeout. The key is retried with backoff."""
 
 
 # Waits for a table: the reconciliation has not begun, or a deletion was not sent.
@@ -205,6 +209,8 @@ def error_kind(err: Exception) -> str:
     """Return the label `kind` of an error: the outcome of the failed command, or what else happened."""
     if isinstance(err, CommandError):
         return KINDS[type(err.failure)]
+    if isinstance(err, SyncTimeoutError):
+        return "timeout"
     return "postponed" if isinstance(err, POSTPONED) else "raised"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from msgspec import Struct, field
 from kcm.actors.engine.controller.held_back import HeldBack
 from kcm.actors.engine.controller.own_writes import refresh, remember, stale_update
 from kcm.actors.engine.controller.readiness import check_freshness, check_readable
-from kcm.actors.engine.controller.retries import error_kind, one_line, result_of
+from kcm.actors.engine.controller.retries import SyncTimeoutError, error_kind, one_line, result_of
 from kcm.actors.engine.controller.settings import ControllerSettings
 from kcm.actors.engine.controller.sources import Task
 from kcm.actors.engine.controller.task_log import InHand
@@ -21,7 +22,7 @@ from kcm.actors.reconciliation.actor_names import DISPATCHER, RECORDER
 from kcm.actors.reconciliation.failures import Retry
 from kcm.actors.reconciliation.outside import Outside
 from kcm.protocols.codec import encode, encode_fields
-from kcm.protocols.messages.commands import COMMANDS, Command, Submit
+from kcm.protocols.messages.commands import COMMANDS, Command, Fetch, Get, List, Submit, in_words
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Outcome, Refused, Settled, Unknown
 from kcm.runtime.system.actor import Context
@@ -30,6 +31,8 @@ from kcm.runtime.tables.tables import Tables
 
 # Hint in errors of coroutines that use asyncio's waits or an async client.
 NO_LOOP = "no event loop runs in a controller: write `await kcm.call(function, …)`"
+READS = (Get, List, Fetch)
+MOST_NAMED = 5  # commands that the error of an overdue reconciliation names
 ALONE = (*COMMANDS, Record, Tell, Enqueue)  # values that a reconciliation may yield; commands also in a list
 
 
@@ -44,6 +47,7 @@ class _Attempt(Struct):
     missing: int = 0
     single: bool = False
     refreshes: bool = False  # reads the object of a failed update live, see _fail
+    deadline: float = math.inf  # monotonic time at which it is ended with an error
 
 
 class Work:
@@ -70,6 +74,7 @@ class Work:
         self._context, self._settings = context, settings
         self._tables, self._tell_frame, self._enqueue = tables, tell_frame, enqueue
         self._clock, self._in_hand, self._meter = context.clock, in_hand, settings.meter
+        self._timeout = settings.reconcile_timeout
         # By queue, the resources whose keys are in the queue themselves (Watch(…, to=itself)).
         self._objects_of_keys = {
             queue.name: tuple(watch.resource.id for watch in queue.watches if watch.to is itself)
@@ -106,7 +111,56 @@ class Work:
 
     def begin(self, task: Task, now: float) -> None:
         self.moved = now
-        self._advance(_Attempt(task), None)
+        attempt = _Attempt(task)
+        if self._timeout and task.key:
+            attempt.deadline = now + self._timeout
+        self._advance(attempt, None)
+
+    def next_deadline(self) -> float:
+        """Return the monotonic time at which the next waiting reconciliation is ended; infinity for none."""
+        return min((attempt.deadline for attempt in self._waiting.values()), default=math.inf)
+
+    def end_overdue(self, now: float) -> None:
+        """End the waiting reconciliations whose deadline has passed. Their keys fail with SyncTimeoutError."""
+        for attempt in [attempt for attempt in self._waiting.values() if attempt.deadline <= now]:
+            self._end_overdue(attempt)
+
+    def _end_overdue(self, attempt: _Attempt) -> None:
+        """Close the reconciliation. Its key fails at once, or when its writes in flight have ended.
+
+        Until a write in flight has ended, the outcome may still change the object, and a retry could decide the
+        opposite: the dispatcher may send a deletion after the retry found that the object must stay.
+        """
+        task, context = attempt.task, self._context
+        awaited = [
+            command for command, outcome in zip(attempt.commands, attempt.outcomes, strict=True) if outcome is None
+        ]
+        err = SyncTimeoutError(
+            f"sync of {task.queue} {task.key} did not end within {self._timeout:g} s, waiting for "
+            + ", ".join(map(in_words, awaited[:MOST_NAMED]))
+            + (f" and {len(awaited) - MOST_NAMED} more" if len(awaited) > MOST_NAMED else "")
+        )
+        attempt.deadline = math.inf
+        self._in_hand.task = task
+        try:
+            if attempt.generator is not None:
+                attempt.generator.close()
+        except Exception as close_error:
+            context.system.raised(context.name, "closing a reconciliation", task.key, close_error)
+        finally:
+            self._in_hand.task = None
+        if all(isinstance(command, READS) for command in awaited):
+            del self._waiting[attempt.ticket]
+            self._fail(attempt, err)
+            return
+        attempt.generator = _raising(err)
+        context.log.warning(
+            "reconcile timed out, retrying once its writes have ended",
+            controller=self._settings.name,
+            queue=task.queue,
+            key=task.key,
+            error=one_line(err),
+        )
 
     def settle(self, settled: Settled) -> None:
         """Take an outcome, and resume the reconciliation that waits for it once all its outcomes are there."""
@@ -274,6 +328,18 @@ class Work:
     def _ended(self, task: Task, result: object) -> None:
         for ending in self._context.system.endings:
             ending(self._context.name, task.queue, task.key, result)
+
+
+def _raising(err: Exception) -> Running:
+    """Return a reconciliation that waits for its outcomes, then raises this error."""
+
+    def wait() -> Generator[Any, Any, None]:
+        yield
+        raise err
+
+    waiting = wait()
+    next(waiting)
+    return waiting
 
 
 # Mistakes of reconcilers, reported to their authors.

@@ -95,8 +95,7 @@ def test_child_check_reports_the_state_of_the_child(child: dict[str, Any], troub
     ],
 )
 def test_controller_check_reports_the_vitals(vitals: dict[str, Any], now: float, trouble: str | None) -> None:
-    said = SAID._replace(**vitals)
-    assert controller_trouble(said, now=now, since=0.0, thresholds=HealthThresholds()) == trouble
+    assert controller_trouble(SAID._replace(**vitals), now=now, since=0.0, thresholds=HealthThresholds()) == trouble
 
 
 class FakeSource:
@@ -125,8 +124,8 @@ class FakeSource:
 
 
 def trouble_of(source: FakeSource, *, now: float, **vitals: Any) -> str | None:
-    said = SAID._replace(sources=(source,), **vitals)
-    return controller_trouble(said, now=now, since=0.0, thresholds=HealthThresholds())
+    state = SAID._replace(sources=(source,), **vitals)
+    return controller_trouble(state, now=now, since=0.0, thresholds=HealthThresholds())
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,7 @@ ALPHA_LOGGING = "Forbidden: Feature LoggingAlphaOptions is disabled"
         (("--apply=https://x/y.yml",), '--apply takes the path of a file, but got "https://x/y.yml"'),
         (("--hollow-zones=0",), "--hollow-zones must be greater than 0, but got 0"),
         (("--watch-silence-limit=0",), "--watch-silence-limit must be greater than zero"),
+        (("--reconcile-timeout=-1s",), "--reconcile-timeout must not be negative"),
         (("--health-starved-after=-1s",), "--health-starved-after must not be negative"),
         (("--health-failing-syncs=0",), "--health-failing-syncs must be greater than 0, but got 0"),
         (("--health-deaf-after=2m",), "--health-deaf-after must be greater than --watch-silence-limit, or 0"),
