@@ -31,7 +31,7 @@ class Named(Protocol):
 
 
 class KnownController(Named, Protocol):
-    """Controller of the command line, built or not; for example a ControllerSpec.
+    """Controller that --controllers accepts, whether this release implements it (a ControllerSpec) or only upstream.
 
     options: its flags, in a section with its name.
     checks: validation of options, which also runs if the controller is disabled.

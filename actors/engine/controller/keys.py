@@ -72,10 +72,11 @@ class _Routes:
         return sum(concern.concerned.get(_SELF, 0) for concern in self._concerns(type, entry, None))
 
     def listed(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, int]]:
-        """Yield existing objects, each with the watches that must see it as ADDED.
+        """Yield the objects of the informer's first list, each with a bit mask of the watches that see it as ADDED.
 
-        The watches depend on properties that many objects share, so they are computed once for equal properties, unless
-        an interest needs facts. A watch whose keys depend only on the owner sees one object of each owner.
+        The mask depends on properties that many objects share, so it is computed once for equal properties, unless a
+        watch selects changes by facts that are computed for each object (Interest.facts). A watch that enqueues only
+        the object's owner sees one object of each owner.
         """
         decided: dict[tuple[object, ...], int] = {}
         for entry in entries:

@@ -14,7 +14,7 @@ SERVICE_RANGES = ("10.96.0.0/16",)
 
 
 class ApiSettings(Struct, frozen=True, kw_only=True):
-    """Settings of one server. All handlers of its requests receive them as part of the Cluster.
+    """Settings of one API server. Request handlers receive them in their server context (core.cluster.Cluster).
 
     A server in its own process reads them from its command line, as part of process.settings.ServerSettings.
     """

@@ -63,7 +63,7 @@ class Responder:
 
 
 def refusal_lines(error: Exception) -> bytes:
-    """Return the additional header lines of an error response."""
+    """Return header lines that only some error responses have: `X-Content-Type-Options: nosniff` for a 403."""
     return NO_SNIFFING if isinstance(error, NotAuthorizedError) else b""
 
 

@@ -56,7 +56,11 @@ class UnmarshalTypeError(ValueError):
 
 
 class Scalar(NamedTuple):
-    """Scalar type. zero: the value that replaces null in a list or map."""
+    """Scalar type of a field of the API.
+
+    go_type: name of the Go type, for error messages.
+    zero: zero value of the Go type. Go's decoder stores it for a JSON null in a list or map.
+    """
 
     check: Check
     go_type: str
