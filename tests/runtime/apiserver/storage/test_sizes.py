@@ -147,6 +147,6 @@ def test_json_patch_that_moves_too_many_items_is_refused(things: Api) -> None:
     operations = [{"op": "add", "path": "/spec/list/0", "value": 1} for _ in range(9_000)]
     refused = things.send("PATCH", f"{THINGS}/t", operations, type_="application/json-patch+json")
     assert refused.status == 422
-    assert "moves more than" in refused.obj["details"]["causes"][0]["message"]
+    assert "shifts more than" in refused.obj["details"]["causes"][0]["message"]
     few = operations[:100]
     assert things.send("PATCH", f"{THINGS}/t", few, type_="application/json-patch+json").status == 200

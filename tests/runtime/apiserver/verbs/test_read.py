@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from kcm.protocols.objects import Object
-from kcm.runtime.apiserver.storage import watches
+from kcm.runtime.apiserver.storage import history
 from tests.runtime.apiserver.conftest import Api
 
 
@@ -131,7 +131,7 @@ def test_earlier_version_can_be_listed_exactly(filled: Api) -> None:
 
 
 def test_compacted_version_is_gone(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watches, "HISTORY", 3)
+    monkeypatch.setattr(history, "HISTORY", 3)
     for i in range(3):
         api.create("pods", api.pod(f"p{i}"))
     page = api.list("pods", limit="1")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcm.protocols.objects import Object
-from kcm.runtime.apiserver.storage import watches
+from kcm.runtime.apiserver.storage import history, watches
 from tests.runtime.apiserver.conftest import Api
 
 END = "k8s.io/initial-events-end"
@@ -172,7 +172,7 @@ def test_a_cancelled_watch_is_silent(api: Api) -> None:
 
 
 def test_too_old_version_is_an_error_event(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watches, "HISTORY", 2)
+    monkeypatch.setattr(history, "HISTORY", 2)
     revision = api.create("pods", api.pod("a")).meta["resourceVersion"]
     for name in "bcd":
         api.create("pods", api.pod(name))
@@ -188,7 +188,7 @@ def test_too_old_version_is_an_error_event(api: Api, monkeypatch: pytest.MonkeyP
 
 
 def test_history_is_limited_by_bytes(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watches, "HISTORY_BYTES", 100_000)
+    monkeypatch.setattr(history, "HISTORY_BYTES", 100_000)
     revision = api.create("configmaps", {"metadata": {"name": "a"}}).meta["resourceVersion"]
     for name in "bcd":
         api.create("configmaps", {"metadata": {"name": name}, "data": {"large": "x" * 40_000}})
@@ -218,7 +218,7 @@ def test_history_counts_both_objects_of_a_deletion(api: Api, monkeypatch: pytest
         api.create("configmaps", {"metadata": {"name": name}, "data": {"large": "x" * 10_000}})
     api.server._cache.history("configmaps").forget_bytes(1 << 60)
     assert api.server._cache.history("configmaps").size == 0
-    monkeypatch.setattr(watches, "HISTORY_BYTES", 100_000)
+    monkeypatch.setattr(history, "HISTORY_BYTES", 100_000)
     for name in names:
         api.delete("configmaps", name)
     changes = api.server._cache.history("configmaps")._changes
