@@ -16,7 +16,6 @@ from kcm.actors.app.health import Check
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.options import Options
 from kcm.actors.options.configz import CONFIGZ_KEY, OWN_KEY, configuration, flag_values, own_configuration
-from kcm.actors.options.feature_gates import features
 from kcm.protocols.arguments import check_function, check_mapping, check_text, check_type
 from kcm.runtime.http.server.bounded_connections import ConnectionLimits
 from kcm.runtime.metrics.meters import report_build
@@ -81,7 +80,7 @@ def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, C
         check_function(f"the health check {name!r}", check)
     health, version = HealthChecks(log=system.log), this_version()
     health.set({**system.checks(), **(checks or {})})
-    report_build(system.metrics, version, features(system.options.feature_gates))
+    report_build(system.metrics, version, system.options.features, versions=system.options.versions)
     with ExitStack() as closing:
         if address:
             site = _site(
@@ -218,6 +217,7 @@ def _site(
         flags=lambda: flag_values(options),
         set_verbosity=set_verbosity,
         version=version,
+        emulated=str(options.versions.emulation),
         profiling=profiling,
         clock=clock,
         log=log,

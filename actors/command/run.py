@@ -47,7 +47,6 @@ from kcm.actors.command.run_setup import (
 from kcm.actors.controllers.unbuilt import not_built
 from kcm.actors.engine.vitals import ElectorVitals
 from kcm.actors.options import Options
-from kcm.actors.options.feature_gates import features
 from kcm.actors.reconciliation.actor_names import ELECTOR
 from kcm.runtime.apiserver.process.launch import LaunchError
 from kcm.runtime.client.config import ConfigError
@@ -158,7 +157,7 @@ def run(launch: Launch) -> int:
     check_journal(launch.options)
     migration = leader_migration(launch)
     metrics, health, debug = new_metrics(launch.options), HealthChecks(log=launch.log), DebugPages()
-    report_build(metrics, version, features(launch.options.feature_gates))
+    report_build(metrics, version, launch.options.features, versions=launch.options.versions)
     with (
         ending_within(FAILED_WITHIN, launch.failed.wait, code=1, with_stacks=False),
         ExitStack() as closing,

@@ -24,7 +24,7 @@ from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from kcm.actors.controllers.storage import persistentvolume_binder
 from kcm.actors.engine.elector import Candidacy, Election, Migration
 from kcm.actors.options import Options
-from kcm.actors.options.validation import allow_list_fault, emulation_version
+from kcm.actors.options.validation import allow_list_fault
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.protocols.admission_plugins import without_controllers
 from kcm.runtime.calls.prepared_calls import Calls
@@ -345,7 +345,7 @@ def candidacy_of(options: Options) -> Candidacy | None:
     """Return the versions for coordinated leader election; None if its feature gate is disabled."""
     if not options.feature_gates["CoordinatedLeaderElection"]:
         return None
-    return Candidacy(binary_version=KUBERNETES, emulation_version=emulation_version(options.generic.emulated_version))
+    return Candidacy(binary_version=KUBERNETES, emulation_version=f"{options.versions.emulation}.0")
 
 
 def leader_migration(launch: Launch) -> Migration | None:

@@ -10,17 +10,16 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from kcm.actors.options.known_gates import ALPHA, BETA, DEPENDENCIES, GA, STAGES
+from kcm.actors.options.known_gates import ALPHA, BETA, DEPENDENCIES, GA, PRE_ALPHA, STAGES
+from kcm.actors.options.versions import BINARY, COMPONENT, CURRENT, EffectiveVersions, MinorVersion
 from kcm.runtime.flags.values import parse_bool
-
-COMPONENT = "kube"
 
 
 class Gate(Struct, frozen=True):
     """Known feature gate."""
 
     default: bool
-    stage: str  # ALPHA, BETA, GA or DEPRECATED
+    stage: str  # ALPHA, BETA, GA or DEPRECATED; PRE_ALPHA if the emulated release does not have the gate
     locked: bool = False  # can only be set to its default
 
 
@@ -71,11 +70,31 @@ ALWAYS = frozenset(
 )
 
 
-def resolve(settings: Iterable[tuple[str, str]]) -> tuple[Mapping[str, bool], list[str]]:
+def gates_of(release: MinorVersion) -> Mapping[str, Gate]:
+    """Return the known gates as this release has them."""
+    if release == BINARY:
+        return GATES
+    from kcm.actors.options.earlier_gates import EARLIER  # few runs emulate a release
+
+    gates = dict(GATES)
+    for earlier, stages in sorted(EARLIER.items(), reverse=True):
+        if earlier >= release:
+            gates |= {
+                name: Gate(stage.default, stage.stage, stage.locked) for stage in stages for name in stage.names.split()
+            }
+    return MappingProxyType(gates)
+
+
+def resolve(
+    settings: Iterable[tuple[str, str]], versions: EffectiveVersions = CURRENT
+) -> tuple[Mapping[str, bool], list[str]]:
     """Return the state of every gate, and the errors in the settings: pairs of (name or component:name, value).
+
+    versions: the gates have the stages and defaults of the emulated release.
 
     AllAlpha and AllBeta set all gates of their stage except those that are set by name.
     """
+    gates = gates_of(versions.emulation)
     errors: list[str] = []
     by_name: dict[str, bool] = {}
     settings = list(settings)
@@ -94,13 +113,19 @@ def resolve(settings: Iterable[tuple[str, str]]) -> tuple[Mapping[str, bool], li
                 by_name[name] = parse_bool(text)
             except ValueError as error:
                 errors.append(f"invalid value of {name}={text}, err: {error}")
-    states = dict(DEFAULTS)
+    states = {name: gate.default for name, gate in gates.items()}
     for bulk, stage in BULK.items():
         if bulk in by_name:
-            states |= {name: by_name[bulk] for name, gate in GATES.items() if gate.stage == stage and not gate.locked}
+            states |= {name: by_name[bulk] for name, gate in gates.items() if gate.stage == stage and not gate.locked}
     for name, value in by_name.items():
-        gate = GATES.get(name)
+        gate = gates.get(name)
         if gate is None:
+            continue
+        if gate.stage == PRE_ALPHA:
+            errors.append(
+                f"cannot set feature gate {name} to {str(value).lower()}, feature is PreAlpha at emulated version "
+                f"{versions.emulation}, min compatibility version {versions.min_compatibility}"
+            )
             continue
         if gate.locked and value != gate.default:
             fixed = str(gate.default).lower()
@@ -121,23 +146,36 @@ def _disabled_dependencies(states: Mapping[str, bool]) -> list[str]:
     return found
 
 
-def features(states: Mapping[str, bool]) -> Iterator[tuple[str, str, bool]]:
-    """Yield name, stage and state of each gate; the stage of a generally available feature is "", as in metrics."""
+def features(
+    states: Mapping[str, bool], settings: Iterable[tuple[str, str]], release: MinorVersion = BINARY
+) -> Iterator[tuple[str, str, bool]]:
+    """Yield name, stage and state of each gate that the release has, and of AllAlpha and AllBeta.
+
+    The stage of a generally available feature is "", as in metrics. settings: valid settings.
+    """
+    gates = gates_of(release)
     for name, is_enabled in states.items():
-        stage = GATES[name].stage
-        yield name, "" if stage == GA else stage, is_enabled
+        stage = gates[name].stage
+        if stage != PRE_ALPHA:
+            yield name, "" if stage == GA else stage, is_enabled
+    given = {qualified.rpartition(":")[2]: text for qualified, text in settings}
+    for name, stage in BULK.items():
+        yield name, stage, name in given and parse_bool(given[name])
 
 
-def without_effect(settings: Iterable[tuple[str, str]], states: Mapping[str, bool]) -> list[str]:
+def without_effect(
+    settings: Iterable[tuple[str, str]], states: Mapping[str, bool], gates: Mapping[str, Gate] = GATES
+) -> list[str]:
     """Return the settings without effect in kcm: "name=value", or "3 of AllAlpha" for a number of gates.
 
     settings: valid settings.
     states: the state of every gate that results from them.
+    gates: the gates of the emulated release.
     """
     named = {qualified.rpartition(":")[2] for qualified, _ in settings}
     parts = [f"{name}={str(states[name]).lower()}" for name in sorted(named - BULK.keys()) if _is_idle(name, states)]
     for bulk in sorted(named & BULK.keys()):
-        switched = [name for name, gate in GATES.items() if gate.stage == BULK[bulk] and name not in named]
+        switched = [name for name, gate in gates.items() if gate.stage == BULK[bulk] and name not in named]
         idle = sum(1 for name in switched if _is_idle(name, states))
         if idle:
             parts.append(f"{idle} of {bulk}")

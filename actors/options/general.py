@@ -13,7 +13,7 @@ from kcm.runtime.flags.declaration import FlagStruct, flag
 from kcm.runtime.flags.values import DURATION, FLOAT32, INT, LEVEL, MAP, PAIRS, QUANTITY, VERSION, VMODULE
 from kcm.runtime.logs.settings import KLOG_FILE_SIZE, LogSettings
 
-SERVED_BY_JSON = "kcm speaks JSON"
+SERVED_BY_JSON = "kcm sends and receives JSON, which every API server supports"
 GONE_WITH_CLOUD_PROVIDERS = "cloud providers have no use for it"
 GONE_WITH_KLOG = "Kubernetes 1.26 removed it"
 GONE = "Kubernetes removed it"
@@ -94,9 +94,15 @@ class Generic(FlagStruct, frozen=True, kw_only=True):
         kind=PAIRS,
         name="feature-gates",
     )
-    emulated_version: tuple[str, ...] = flag((), "Behave as this release did, as kube=1.36.", pending=True)
+    emulated_version: tuple[str, ...] = flag(
+        (),
+        "Release whose capabilities are emulated, as kube=1.35, from 1.33 to 1.36: feature gates have the stages and "
+        "defaults of that release. The default is 1.36.",
+    )
     min_compatibility_version: tuple[str, ...] = flag(
-        (), "The oldest release to stay compatible with, as kube=1.35.", pending=True
+        (),
+        "Oldest release of the control plane to be compatible with, as kube=1.35, from 1.33 to the emulated release. "
+        "It is reported; no feature of 1.36 depends on it. The default is the release before the emulated one.",
     )
 
 
@@ -248,7 +254,10 @@ class Cloud(FlagStruct, frozen=True, kw_only=True):
         config="ConfigureCloudRoutes",
     )
     external_cloud_volume_plugin: str = flag(
-        "", "Volume plugin to use with --cloud-provider=external.", config="ExternalCloudVolumePlugin", pending=True
+        "",
+        "Volume plugin to use with --cloud-provider=external.",
+        config="ExternalCloudVolumePlugin",
+        retired="/configz reports it, and no controller of Kubernetes 1.36 uses it",
     )
     node_monitor_period: float = flag(
         5.0,

@@ -21,6 +21,7 @@ class Stage(NamedTuple):
 
 
 ALPHA, BETA, GA, DEPRECATED = "ALPHA", "BETA", "GA", "DEPRECATED"
+PRE_ALPHA = "PreAlpha"  # of a gate that an emulated release does not have
 
 STAGES = (
     Stage(

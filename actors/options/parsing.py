@@ -9,11 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kcm.actors.options import general
-from kcm.actors.options.feature_gates import GATES, resolve, without_effect
+from kcm.actors.options.feature_gates import gates_of, resolve, without_effect
 from kcm.actors.options.known_controllers import KnownController, aliases_of, flags_of_controllers, in_order
-from kcm.actors.options.known_gates import DEPRECATED, GA
+from kcm.actors.options.known_gates import ALPHA, DEPRECATED, GA
 from kcm.actors.options.table import CORE_GROUPS, Options, all_flags
-from kcm.actors.options.validation import faults, unknown_controllers, version_faults
+from kcm.actors.options.validation import faults, unknown_controllers
+from kcm.actors.options.versions import BINARY, CURRENT, version_faults
 from kcm.protocols.errors import aggregate
 from kcm.runtime.flags import declaration
 from kcm.runtime.flags.declaration import Flag, FlagError, Parsed
@@ -90,13 +91,10 @@ def parse_options(
     options = _options(flags, parsed, defaults=other.defaults if other is not None else {})
     if options.process.help or options.process.version in {"true", "raw"}:
         return options
-    gates, errors = resolve(options.generic.feature_gate_settings)
-    errors = [
-        *version_faults(options.generic.emulated_version, options.generic.min_compatibility_version),
-        *errors,
-    ]
-    if errors:
-        raise InvalidOptionsError(errors)
+    of_versions = version_faults(options.generic.emulated_version, options.generic.min_compatibility_version)
+    gates, errors = resolve(options.generic.feature_gate_settings, CURRENT if of_versions else options.versions)
+    if of_versions or errors:
+        raise InvalidOptionsError([*of_versions, *errors])
     chosen = tuple(_canonical(item, aliases) for item in options.generic.controllers)
     options = replace(
         options,
@@ -150,13 +148,20 @@ def _serving_warnings(options: Options) -> list[str]:
 
 def _gate_warnings(options: Options, gates: Mapping[str, bool]) -> list[str]:
     settings = dict(options.generic.feature_gate_settings)
+    known = gates_of(options.versions.emulation)
     by_stage = {GA: "GA", DEPRECATED: "deprecated"}
     warnings = [
-        f"Setting {by_stage[GATES[name].stage]} feature gate {name}={value}. It will be removed in a future release."
+        f"Setting {by_stage[known[name].stage]} feature gate {name}={value}. It will be removed in a future release."
         for name, value in settings.items()
-        if name in GATES and GATES[name].stage in by_stage and name != "TaintBasedEvictions"
+        if name in known and known[name].stage in by_stage and name != "TaintBasedEvictions"
     ]
-    idle = without_effect(settings.items(), gates)
+    alpha = [name for name, is_enabled in gates.items() if is_enabled and known[name].stage == ALPHA]
+    if alpha and options.versions.emulation != BINARY:
+        warnings.append(
+            "component has alpha features enabled in emulated version, this is unsupported: "
+            f"features=[{' '.join(sorted(alpha))}]"
+        )
+    idle = without_effect(settings.items(), gates, known)
     return [*warnings, f"Feature gates without effect here: {', '.join(idle)}"] if idle else warnings
 
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from kcm.runtime.flags.declaration import FlagStruct, flag
 from kcm.runtime.flags.values import DURATION, INT, INTEGERS, NAMED_PAIRS
 
+# The web server implements no HTTP/2. Clients of a few small pages need no multiplexing, and all fall back to HTTP/1.1.
+ONLY_HTTP_1 = "kcm serves HTTP/1.1 only, to which clients fall back"
+
 
 class SecureServing(FlagStruct, frozen=True, kw_only=True):
     bind_address: str = flag("0.0.0.0", "Address to serve HTTPS on. With an embedded cluster the default is 127.0.0.1.")
@@ -35,11 +38,11 @@ class SecureServing(FlagStruct, frozen=True, kw_only=True):
     tls_curve_preferences: tuple[int, ...] = flag(
         (), "Key exchange mechanisms to offer, by Go's numbers. Before Python 3.15 only one is possible.", kind=INTEGERS
     )
-    disable_http2_serving: bool = flag(False, "Do not serve HTTP/2.", retired="kcm serves HTTP/1.1 only")
+    disable_http2_serving: bool = flag(False, "Do not serve HTTP/2.", retired=ONLY_HTTP_1)
     http2_max_streams_per_connection: int = flag(
-        0, "Maximum number of streams in one HTTP/2 connection.", kind=INT, retired="kcm serves HTTP/1.1 only"
+        0, "Maximum number of streams in one HTTP/2 connection.", kind=INT, retired=ONLY_HTTP_1
     )
-    permit_address_sharing: bool = flag(False, "Listen with SO_REUSEADDR.", retired="kcm always does")
+    permit_address_sharing: bool = flag(False, "Listen with SO_REUSEADDR.", retired="kcm always sets SO_REUSEADDR")
     permit_port_sharing: bool = flag(False, "Listen with SO_REUSEPORT, so that several processes can share the port.")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, Self, TypeVar
@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from kcm.actors.options import general, serving
 from kcm.actors.options.controller_options import ControllerOptions
 from kcm.actors.options.embedded import Diagnosis, Embedded
-from kcm.actors.options.feature_gates import DEFAULTS
+from kcm.actors.options.feature_gates import DEFAULTS, features
+from kcm.actors.options.versions import EffectiveVersions, effective_versions
 from kcm.protocols.reprs import repr_without
 from kcm.runtime.flags.declaration import Flag, FlagStruct, flags_of, group, spellings
 
@@ -92,6 +93,16 @@ class Options(FlagStruct, frozen=True, kw_only=True):
             flags=tuple(dict.fromkeys((*self.flags, *other.flags))),
             warnings=tuple(dict.fromkeys((*self.warnings, *other.warnings))),
         )
+
+    @property
+    def versions(self) -> EffectiveVersions:
+        """Return the release to emulate, and the oldest one to be compatible with."""
+        return effective_versions(self.generic.emulated_version, self.generic.min_compatibility_version)
+
+    @property
+    def features(self) -> Iterator[tuple[str, str, bool]]:
+        """Return name, stage and state of each feature gate that the emulated release has."""
+        return features(self.feature_gates, self.generic.feature_gate_settings, self.versions.emulation)
 
     @property
     def plain_http(self) -> tuple[str, int] | None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from kcm.actors.options.embedded import EmbeddedServerOptions
-from kcm.actors.options.feature_gates import COMPONENT
 from kcm.actors.options.general import ON_LOSS, Logging
 from kcm.actors.options.known_controllers import Check
 from kcm.actors.options.table import Options
@@ -219,90 +217,3 @@ def _health(options: Options) -> Iterator[str]:
         yield f"--health-failing-syncs must be greater than 0, but got {health.failing_syncs}"
     if 0 < health.deaf_after <= options.generic.watch_silence_limit:
         yield "--health-deaf-after must be greater than --watch-silence-limit, or 0"
-
-
-# --emulated-version and --min-compatibility-version.
-# Source: kubernetes v1.36 component-base/compatibility/{registry,version}.go; apimachinery pkg/util/version/version.go.
-
-
-class MinorVersion(NamedTuple):
-    major: int
-    minor: int
-
-    def __str__(self) -> str:
-        return f"{self.major}.{self.minor}"
-
-
-BINARY = MinorVersion(1, 36)
-FLOOR = MinorVersion(1, 33)  # of both flags: three minor versions before the binary's
-
-_VERSION = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*).*", re.ASCII)
-_LARGEST = 2**64 - 1
-
-
-def version_faults(emulated: Iterable[str], min_compatible: Iterable[str]) -> list[str]:
-    """Return the errors in the values of the two flags: one syntax error, or all values that are out of range.
-
-    emulated, min_compatible: values as on the command line, `1.35` or `kube=1.35`.
-    """
-    emulation, compatibility = BINARY, MinorVersion(BINARY.major, BINARY.minor - 1)
-    try:
-        chosen = _of_kube(emulated)
-        if chosen is not None:
-            emulation, compatibility = chosen, max(MinorVersion(chosen.major, max(0, chosen.minor - 1)), FLOOR)
-        compatibility = _of_kube(min_compatible) or compatibility
-    except ValueError as err:
-        return [str(err)]
-    faults = []
-    if not FLOOR <= emulation <= BINARY:
-        faults.append(f"emulation version {emulation} is not between [{FLOOR}, {BINARY}.0]")
-    if not FLOOR <= compatibility <= emulation:
-        faults.append(f"minCompatibilityVersion version {compatibility} is not between [{FLOOR}, {emulation}]")
-    return faults
-
-
-def emulation_version(emulated: Iterable[str]) -> str:
-    """Return the version that --emulated-version selects, as "1.36.0". The values are valid."""
-    chosen = _of_kube(emulated) or BINARY
-    return f"{chosen}.0"
-
-
-def _of_kube(values: Iterable[str]) -> MinorVersion | None:
-    """Return the version of the component kube, or None if the component is missing. Raises ValueError."""
-    found: dict[str, tuple[MinorVersion, str]] = {}
-    for value in values:
-        component, equals, text = value.partition("=")
-        if not equals:
-            component, text = COMPONENT, value
-        component, text = component.strip(), text.strip() if equals else text
-        version, patch, whole = _parsed(text)
-        if patch:
-            raise ValueError(f"patch version not allowed, got: {component}={whole}")
-        if component in found:
-            raise ValueError(f"duplicate version flag, {component}={found[component][1]} and {component}={whole}")
-        found[component] = version, whole
-    for component in found:
-        if component != COMPONENT:
-            raise ValueError(f"component not registered: {component}")
-    return found[COMPONENT][0] if found else None
-
-
-def _parsed(text: str) -> tuple[MinorVersion, int, str]:
-    """Return the minor version, the patch version, and the numbers as text. Raises ValueError."""
-    match = _VERSION.fullmatch(text)
-    if match is None:
-        raise ValueError(f"could not parse {quote(text)} as version")
-    components = match[1].split(".")
-    if len(components) < 2:
-        raise ValueError(f"illegal version string {quote(text)}")
-    if components[0].startswith("0") and components[0] != "0":
-        raise ValueError(f"illegal zero-prefixed version component {quote(components[0])} in {quote(text)}")
-    for component in components:
-        if int(component[:20]) > _LARGEST or len(component.lstrip("0")) > 20:
-            raise ValueError(
-                f"illegal non-numeric version component {quote(component)} in {quote(text)}: "
-                f"strconv.ParseUint: parsing {quote(component)}: value out of range"
-            )
-    numbers = [int(component) for component in components]
-    patch = numbers[2] if len(numbers) > 2 else 0
-    return MinorVersion(numbers[0], numbers[1]), patch, ".".join(map(str, numbers))

@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+NOT_BUILT = "its controller is not built yet"
 IDLE = "ineffective"  # the last section of --help
 KINDS: Mapping[type, ValueType[Any]] = {bool: BOOL, int: INT32, str: STRING, tuple: STRINGS}
 
@@ -53,7 +54,7 @@ class Flag(Struct, frozen=True, kw_only=True):
 
     path: the FlagStruct and its field that contain the value.
     former: earlier names, which also set the flag, with a warning.
-    pending: the flag is accepted and has no effect yet.
+    pending: the flag is accepted and has no effect, as the program lacks the controller that reads it.
     retired: why the flag no longer has an effect; "" while it has one.
     config: name in /configz, in the block of its group, such as "LeaderElection.leaseDuration"; "" to leave it out.
     """
@@ -266,7 +267,7 @@ class _Parser:
         if flag.retired:
             self._warnings[f"Flag --{flag.name} has no effect: {flag.retired}"] = None
         elif flag.pending:
-            self._warnings[f"Flag --{flag.name} has no effect yet"] = None
+            self._warnings[f"Flag --{flag.name} has no effect: {NOT_BUILT}"] = None
 
 
 def _single_quoted(letter: str) -> str:
@@ -304,7 +305,7 @@ def _described(flag: Flag, columns: int) -> Iterator[str]:
     if flag.retired:
         text += f" (no effect: {flag.retired})"
     elif flag.pending:
-        text += " (no effect yet)"
+        text += f" (no effect: {NOT_BUILT})"
     yield from textwrap.wrap(
         text,
         columns,

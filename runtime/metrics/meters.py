@@ -130,10 +130,17 @@ def rate_limiter_use(saturation: Callable[[], Mapping[str, float]]) -> Callable[
     return read
 
 
-def report_build(metrics: Metrics, version: Version, features: Iterable[tuple[str, str, bool]] = ()) -> None:
+def report_build(
+    metrics: Metrics,
+    version: Version,
+    features: Iterable[tuple[str, str, bool]] = (),
+    *,
+    versions: tuple[object, object],
+) -> None:
     """Register the metrics of the program: its build and versions, its feature gates, and the number of its metrics.
 
     features: name, stage and state of each feature gate; the stage of a generally available feature is "".
+    versions: release that is emulated, and the oldest one to be compatible with, such as 1.36 and 1.35.
     """
     metrics.gauge(
         BUILD_INFO,
@@ -147,10 +154,7 @@ def report_build(metrics: Metrics, version: Version, features: Iterable[tuple[st
         version.minor,
         version.platform,
     ).set(1)
-    minor = int(version.minor)
-    metrics.gauge(
-        VERSION_INFO, version.kubernetes, "kube", f"{version.major}.{minor}", f"{version.major}.{minor - 1}"
-    ).set(1)
+    metrics.gauge(VERSION_INFO, version.kubernetes, "kube", *map(str, versions)).set(1)
     for name, stage, is_enabled in features:
         metrics.gauge(FEATURE_ENABLED, name, stage).set(is_enabled)
     metrics.counter(HIDDEN_METRICS)  # kcm hides none

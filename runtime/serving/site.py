@@ -57,6 +57,8 @@ class Site(Struct, frozen=True, kw_only=True):
     # PUT /debug/flags/v; None to leave this page out.
     set_verbosity: Callable[[int], None] | None
     version: Version
+    # Release that is emulated, as "1.36".
+    emulated: str
     # Whether to serve /debug/pprof/.
     profiling: bool
     # Shared by all applications of the site, which take one profile at a time.
@@ -261,7 +263,7 @@ def _statusz(site: Site, listed: Sequence[str]) -> PageFunction:
             started=site.started,
             now=site.clock.now(),
             binary=site.version.git_version,
-            emulated=f"{site.version.major}.{site.version.minor}",
+            emulated=site.emulated,
             paths=listed,
             version=version,
         )

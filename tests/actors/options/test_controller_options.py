@@ -54,7 +54,7 @@ def test_they_have_a_section_in_help_a_block_in_configz_and_a_line_in_flagz() ->
 
 def test_flags_of_unimplemented_controllers_are_accepted_with_a_warning() -> None:
     read = parse_options(["--website-port=80"], unbuilt=(WEBSITE,))
-    assert read.warnings == ("Flag --website-port has no effect yet",)
+    assert read.warnings == ("Flag --website-port has no effect: its controller is not built yet",)
     assert options("--website-port=80").warnings == ()
 
 

@@ -131,6 +131,53 @@ def test_gate_with_disabled_dependencies_is_refused(settings: str, errors: list[
     assert resolve([tuple(each.split("=")) for each in settings.split(",")])[1] == errors  # type: ignore[misc]
 
 
+@pytest.mark.parametrize(
+    ("release", "states"),
+    [
+        ("1.36", {"HPAConfigurableTolerance": True, "WatchListClient": True, "ComponentStatusz": True}),
+        ("1.35", {"HPAConfigurableTolerance": True, "WatchListClient": True, "ComponentStatusz": False}),
+        ("1.34", {"HPAConfigurableTolerance": False, "WatchListClient": False, "PodLevelResources": True}),
+        ("1.33", {"HPAConfigurableTolerance": False, "PodLevelResources": False, "OrderedNamespaceDeletion": True}),
+    ],
+)
+def test_gates_have_the_defaults_of_the_emulated_release(release: str, states: dict[str, bool]) -> None:
+    gates = options(f"--emulated-version={release}").feature_gates
+    assert {name: gates[name] for name in states} == states
+
+
+def test_gate_that_is_locked_in_this_release_can_be_set_in_the_emulated_one() -> None:
+    assert faults("--feature-gates=OrderedNamespaceDeletion=false")
+    assert not options("--emulated-version=1.33", "--feature-gates=OrderedNamespaceDeletion=false").feature_gates[
+        "OrderedNamespaceDeletion"
+    ]
+
+
+def test_gate_that_the_emulated_release_does_not_have_cannot_be_set() -> None:
+    assert faults("--emulated-version=1.33", "--feature-gates=WorkloadWithJob=false") == (
+        (
+            "cannot set feature gate WorkloadWithJob to false, feature is PreAlpha at emulated version 1.33, "
+            "min compatibility version 1.33"
+        ),
+    )
+
+
+def test_alpha_features_of_an_emulated_release_cause_a_warning() -> None:
+    assert options("--emulated-version=1.35", "--feature-gates=HPAScaleToZero=true").warnings == (
+        "component has alpha features enabled in emulated version, this is unsupported: features=[HPAScaleToZero]",
+    )
+
+
+@pytest.mark.parametrize(("release", "number"), [("1.36", 243), ("1.35", 213), ("1.34", 192), ("1.33", 173)])
+def test_features_of_the_emulated_release_are_reported(release: str, number: int) -> None:
+    chosen = options(f"--emulated-version={release}")
+    assert len(list(chosen.features)) == number
+
+
+def test_bulk_settings_are_reported_as_features() -> None:
+    found = {name: (stage, state) for name, stage, state in options("--feature-gates=AllBeta=true").features}
+    assert (found["AllAlpha"], found["AllBeta"]) == (("ALPHA", False), ("BETA", True))
+
+
 def test_dependencies_are_gates_and_hold_by_default() -> None:
     assert GATES.keys() >= {*DEPENDENCIES, *(other for others in DEPENDENCIES.values() for other in others)}
     assert resolve([])[1] == []

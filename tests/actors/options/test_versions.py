@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.options import InvalidOptionsError, parse_options
-from kcm.actors.options.validation import version_faults
+from kcm.actors.options.versions import effective_versions, version_faults
 
 BELOW = (
     "emulation version {0} is not between [1.33, 1.36.0]",
@@ -45,6 +45,22 @@ def test_versions_out_of_form_or_range_are_refused(
     emulated: tuple[str, ...], compatible: tuple[str, ...], faults: list[str]
 ) -> None:
     assert version_faults(emulated, compatible) == faults
+
+
+@pytest.mark.parametrize(
+    ("emulated", "compatible", "effective"),
+    [
+        ((), (), ("1.36", "1.35")),
+        (("1.35",), (), ("1.35", "1.34")),
+        (("kube=1.33",), (), ("1.33", "1.33")),
+        (("1.35",), ("1.33",), ("1.35", "1.33")),
+        ((), ("1.36",), ("1.36", "1.36")),
+    ],
+)
+def test_oldest_compatible_version_follows_the_emulated_one(
+    emulated: tuple[str, ...], compatible: tuple[str, ...], effective: tuple[str, str]
+) -> None:
+    assert tuple(map(str, effective_versions(emulated, compatible))) == effective
 
 
 def test_command_line_with_version_that_is_too_old_is_refused() -> None:

@@ -130,7 +130,7 @@ def test_ineffective_flags_and_old_names_are_warned_about_once() -> None:
     assert parsed.warnings == (
         "Flag --choke has no effect: nobody has one",
         "Flag --warm-time has been deprecated, use --engine-warm-up",
-        "Flag --heater has no effect yet",
+        "Flag --heater has no effect: its controller is not built yet",
     )
 
 
@@ -170,7 +170,7 @@ def test_help_shows_flags_by_section_with_types_and_defaults() -> None:
         "      --version version[=true]\n                Version.\n\n"
         "Ineffective flags:\n\n"
         "      --choke string\n                Choke. (no effect: nobody has one)\n"
-        "      --heater\n                Heat. (no effect yet)\n"
+        "      --heater\n                Heat. (no effect: its controller is not\n                built yet)\n"
     )
 
 

@@ -81,7 +81,7 @@ def test_two_queues_of_one_name_share_their_series() -> None:
 
 def test_the_build_is_a_label() -> None:
     metrics = Metrics()
-    report_build(metrics, Version(kubernetes="1.36.2", kcm="0.1.0"))
+    report_build(metrics, Version(kubernetes="1.36.2", kcm="0.1.0"), versions=("1.36", "1.35"))
     shown = {family.name: (family, series) for family, series in metrics.collect()}
     family, [(labels, series)] = shown["kubernetes_build_info"]
     assert family == BUILD_INFO
@@ -93,7 +93,8 @@ def test_the_build_is_a_label() -> None:
 
 def test_feature_gates_and_the_number_of_metrics_are_reported() -> None:
     metrics = Metrics(disabled=["kubernetes_build_info"])
-    report_build(metrics, Version(kubernetes="1.36.2", kcm="0.1.0"), [("Old", "", True), ("New", "ALPHA", False)])
+    gates = [("Old", "", True), ("New", "ALPHA", False)]
+    report_build(metrics, Version(kubernetes="1.36.2", kcm="0.1.0"), gates, versions=("1.36", "1.35"))
     shown = {(family.name, labels): series.value for family, many in metrics.collect() for labels, series in many}
     assert shown["kubernetes_feature_enabled", ("Old", "")] == 1
     assert shown["kubernetes_feature_enabled", ("New", "ALPHA")] == 0

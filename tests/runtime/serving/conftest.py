@@ -92,6 +92,7 @@ def site(log: Any, verbosities: list[int]) -> Site:
         flags=lambda: {"v": "2", "profiling": "true"},
         set_verbosity=verbosities.append,
         version=Version(kubernetes="1.36.2", kcm="0.1.0"),
+        emulated="1.36",
         profiling=True,
         profiler=Profiler(clock=FixedClock()),
         clock=FixedClock(),
