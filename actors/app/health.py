@@ -13,6 +13,7 @@ from kcm.actors.engine.vitals import (
     FAILED_KEYS,
     ChildVitals,
     ControllerVitals,
+    DeniedRight,
     DiscoveryVitals,
     ElectorVitals,
     InWork,
@@ -62,11 +63,13 @@ def child_trouble(child: ChildVitals) -> str | None:
 
 def table_trouble(table: AnyTable, *, deaf_after: float, now: float) -> str | None:
     """Check that a table is synced and current. deaf_after: its maximum age in seconds."""
+    failure = table.failure()
+    because = f": {failure}" if failure else ""
     if not table.synced:
-        return f"the table of {table} is not synced"
+        return f"the table of {table} is not synced{because}"
     age = table.age(now)
     if age is not None and age > deaf_after:
-        return f"the table of {table} has not heard from the server for {age:.0f} s"
+        return f"the table of {table} has not heard from the server for {age:.0f} s{because}"
     return None
 
 
@@ -94,6 +97,8 @@ def controller_trouble(
         return _failure("stuck", f"{named} held up a thread {now - held.since:.0f} s ago and is held back")
     if not vitals.ready or vitals.paused:
         return None
+    if vitals.denied and thresholds.failing_after:
+        return _denied(vitals.denied, now=now)
     for source in vitals.sources:
         if (trouble := failing(source, now=now, thresholds=thresholds)) is not None:
             return trouble
@@ -136,6 +141,18 @@ def failing(source: SourceVitals, *, now: float, thresholds: HealthThresholds) -
         "failing",
         f"{history.failures} syncs of {source.name} in a row failed, for {seconds:.0f} s; {success}; "
         f"last error: {history.last_error}",
+    )
+
+
+def _denied(rights: Sequence[DeniedRight], *, now: float) -> HealthNotice:
+    """Return the result for rights that a controller lacks. Its public part names verb and resource."""
+    first, more = rights[0], len(rights) - 1
+    where = f" in {first.namespace}" if first.namespace else ""
+    cannot = f"cannot {first.verb} {first.resource}"
+    others = f"; and {more} more rights" if more else ""
+    return HealthNotice(
+        f"failing: {cannot}{where}, refused {first.times} times in {now - first.since:.0f} s: {first.message}{others}",
+        shown=f"failing: {cannot}",
     )
 
 

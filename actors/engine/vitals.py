@@ -184,6 +184,23 @@ class SourceVitals(Protocol):
         """Return the number of keys that exist, one per object; None if keys do not name objects of one table."""
 
 
+class DeniedRight(NamedTuple):
+    """Right that the API server denies to a controller, as an access review confirmed.
+
+    resource: its name, "replicasets.apps" or "replicasets.apps/status".
+    namespace: "" for cluster-scoped objects.
+    times, since: number of refusals in a row, and the first of them.
+    message: the server's text.
+    """
+
+    verb: str
+    resource: str
+    namespace: str
+    times: int
+    since: float
+    message: str
+
+
 class Misread(NamedTuple):
     """Object that the model of a controller could not read. resource: the name of its resource."""
 
@@ -208,6 +225,7 @@ class ControllerVitals(NamedTuple):
     arriving: Mapping[str, float]  # discovered tables that cannot be read yet, and since when
     held: tuple[HeldKey, ...] = ()
     misread: tuple[Misread, ...] = ()
+    denied: tuple[DeniedRight, ...] = ()
     sources: tuple[SourceVitals, ...] = ()  # the only part that changes after it was published
     may_begin_since: float = 0.0  # when it last became ready or was resumed
 

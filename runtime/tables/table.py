@@ -138,6 +138,7 @@ class Table:
     synced: the table contains a complete list.
     version: the newest resourceVersion of a list, event or bookmark.
     heard: the last time the server sent data, by the clock's monotonic().
+    failed: why the last list or watch failed, and when; None if none did.
     epoch: how often the server's versions went backwards (a restored backup), which invalidates older versions.
     """
 
@@ -158,6 +159,7 @@ class Table:
         self.synced = False
         self.version = 0
         self.heard: float | None = None
+        self.failed: tuple[str, float] | None = None
         self.epoch = 0
         self._state = _State()
         self._indexes = dict(indexes or {})
@@ -253,6 +255,12 @@ class Table:
     def age(self, now: float) -> float | None:
         """Return the seconds since the server last sent data, or None if it never did."""
         return None if self.heard is None else max(0.0, now - self.heard)
+
+    def failure(self) -> str:
+        """Return why the last list or watch failed; "" if the server has sent data since."""
+        if self.failed is None or (self.heard is not None and self.heard > self.failed[1]):
+            return ""
+        return self.failed[0]
 
     def make_entry(self, obj: Object, raw: bytes) -> Entry:
         """Return an entry for `put`. Raises ValueError if the name or a numeric resourceVersion is missing.
@@ -406,6 +414,10 @@ class TableWriter:
     def touch(self, now: float) -> None:
         """Record that the server sent data."""
         self._own().heard = now
+
+    def fail(self, why: str, now: float) -> None:
+        """Record a failed list or watch."""
+        self._own().failed = (why, now)
 
     def _owe(self, key: Key) -> None:
         table = self._own()

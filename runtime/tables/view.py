@@ -112,6 +112,9 @@ class View:
     def age(self, now: float) -> float | None:
         return None if self.heard is None else max(0.0, now - self.heard)
 
+    def failure(self) -> str:
+        return next((failure for part in self.parts if (failure := part.table.failure())), "")
+
     def part_of(self, key: Key) -> Part | None:
         """Return the part with the objects of this key's namespace; None if the namespace is not selected."""
         if self.selection.namespaces is None:

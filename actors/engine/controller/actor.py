@@ -379,6 +379,8 @@ class Controller(Actor):
             for overlay in self._tables.overlays().values():
                 overlay.prune()
             self._look_for_new_peers()
+            if self._may_begin():
+                self._work.review_denied(now)
         self._keys.add_unseen()
         self._report_ineffective_patches()
         if self._timetable.is_resync_due(now):
@@ -494,6 +496,7 @@ class Controller(Actor):
             arriving=discovered.arriving if discovered is not None else NONE_ARRIVING,
             held=tuple(self._held_back) if self._held_back.hangs else (),
             misread=tuple(self._misread()) if self._tables.has_models else (),
+            denied=tuple(work.rights.denied()) if work.rights.refused else (),
             sources=self._source_vitals,
             may_begin_since=self._may_begin_since,
         )

@@ -13,6 +13,7 @@ from kcm.actors.engine.controller.held_back import HeldBack
 from kcm.actors.engine.controller.own_writes import refresh, remember, stale_update
 from kcm.actors.engine.controller.readiness import check_freshness, check_readable
 from kcm.actors.engine.controller.retries import SyncTimeoutError, error_kind, one_line, result_of
+from kcm.actors.engine.controller.rights import Right, Rights, denied_right
 from kcm.actors.engine.controller.settings import ControllerSettings
 from kcm.actors.engine.controller.sources import Task
 from kcm.actors.engine.controller.task_log import InHand
@@ -24,7 +25,7 @@ from kcm.actors.reconciliation.outside import Outside
 from kcm.protocols.codec import encode, encode_fields
 from kcm.protocols.messages.commands import COMMANDS, Command, Fetch, Get, List, Submit, in_words
 from kcm.protocols.messages.events import Record
-from kcm.protocols.messages.outcomes import Outcome, Refused, Settled, Unknown
+from kcm.protocols.messages.outcomes import Forbidden, Outcome, Refused, Settled, Unknown
 from kcm.runtime.system.actor import Context
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.tables import Tables
@@ -56,6 +57,7 @@ class Work:
     ticket: number of the last Submit.
     reconciled, failed: number of reconciliations that succeeded and failed.
     moved: monotonic time of the last progress: a key was begun, or received an outcome.
+    rights: rights that the API server refused.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Work:
         self._tables, self._tell_frame, self._enqueue = tables, tell_frame, enqueue
         self._clock, self._in_hand, self._meter = context.clock, in_hand, settings.meter
         self._timeout = settings.reconcile_timeout
+        self.rights = Rights()
         # By queue, the resources whose keys are in the queue themselves (Watch(…, to=itself)).
         self._objects_of_keys = {
             queue.name: tuple(watch.resource.id for watch in queue.watches if watch.to is itself)
@@ -166,7 +169,8 @@ class Work:
         """Take an outcome, and resume the reconciliation that waits for it once all its outcomes are there."""
         attempt = self._waiting.get(settled.ticket)
         if attempt is None or attempt.outcomes[settled.index] is not None:
-            return  # a repeated outcome, or the reconciliation has ended
+            self._take_review(settled)
+            return  # a review's, a repeated outcome, or the reconciliation has ended
         command = attempt.commands[settled.index]
         outcome = settled.outcome
         try:
@@ -179,12 +183,46 @@ class Work:
         ) as err:  # such as a response of a proxy
             self._context.system.raised(self._context.name, "taking an answer", attempt.task.key, err)
             outcome = Unknown(f"malformed answer: {one_line(err)}")
+        if self.rights.refused or type(outcome) is Forbidden:
+            self._note_right(command, outcome)
         attempt.outcomes[settled.index] = outcome
         attempt.missing -= 1
         self.moved = self._clock.monotonic()
         if attempt.missing == 0:
             del self._waiting[attempt.ticket]
             self._advance(attempt, attempt.outcomes[0] if attempt.single else attempt.outcomes)
+
+    def _note_right(self, command: Command, outcome: Outcome) -> None:
+        now = self._clock.monotonic()
+        right = self.rights.note(command, outcome, now)
+        if right is not None:
+            self._review(right, now)
+
+    def review_denied(self, now: float) -> None:
+        """Review the denied rights again, as they may have been granted without another attempt to use them."""
+        for right in self.rights.denied_to_review(now):
+            self._review(right, now)
+
+    def _review(self, right: Right, now: float) -> None:
+        context = self._context
+        self.ticket += 1
+        review = self.rights.begin_review(right, self.ticket, now)
+        client, ticket = self._settings.client, self.ticket
+        frame = encode_fields(Submit, context.name, context.incarnation, client, ticket, [review], "", "")
+        self._tell_frame(DISPATCHER, frame)
+
+    def _take_review(self, settled: Settled) -> None:
+        right = self.rights.take_review(settled.ticket, settled.outcome)
+        if right is not None:
+            denied = denied_right(right, self.rights.refused[right])
+            self._context.log.warning(
+                "API server denies a right to the controller",
+                controller=self._settings.name,
+                verb=denied.verb,
+                resource=denied.resource,
+                namespace=denied.namespace,
+                error=denied.message,
+            )
 
     def lose(self, *, last_ticket: int, under_way: set[tuple[int, int]]) -> None:
         """Settle, as Refused, the commands that a failed dispatcher had received but not sent.

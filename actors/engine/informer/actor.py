@@ -444,6 +444,7 @@ class Informer(Actor):
         now = self.clock.monotonic()
         outage_begins = not is_answered and self._retries.no_response(now)
         delay = self._retries.failed(now, retry_after=retry_after)
+        self._writer.fail(why, now)
         self._state = InformerState.WAITING
         if outage_begins:
             self.log.warning("API server does not respond, informers wait for it", **self._about, error=why)

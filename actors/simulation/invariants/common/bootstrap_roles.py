@@ -27,6 +27,8 @@ MANAGER = "kube-controller-manager"  # client with the rights of the manager's o
 # Clients that act as the manager's user with any flags.
 AS_MANAGER = frozenset({INFORMERS, ELECTIONS, "tokens-controller"})
 
+OF_ALL_USERS = "selfsubjectaccessreviews"  # system:basic-user grants it
+
 _CONTROLLER, _MANAGER = "system:controller:", "system:kube-controller-manager"  # prefix of role names, and a role name
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
@@ -107,7 +109,7 @@ class WithinItsRole:
             return
         client, request = observation.client, observation.request
         rights, wanted = roles(gated=True).get(MANAGER if client in AS_MANAGER else client), wanted_right(request)
-        if rights is None or wanted is None:
+        if rights is None or wanted is None or wanted.resource == OF_ALL_USERS:
             return
         if not any(right.name for right in rights):
             wanted = wanted._replace(name="")
