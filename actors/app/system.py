@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, Self
 import orjson
 import pykka
 
-from kcm.actors.app.assembly import Assembly, manager_spec, ownership, plan_manager
+from kcm.actors.app.assembly import manager_spec, plan_manager
+from kcm.actors.app.controller_plans import ownership
 from kcm.actors.app.health import (
     Check,
 )
 from kcm.actors.app.manager_supervision import ManagerSupervision
+from kcm.actors.app.shared_parts import Assembly
 from kcm.actors.app.system_checks import system_checks
 from kcm.actors.app.watchdog import Watchdog
 from kcm.actors.controllers.built_in import BUILT_IN

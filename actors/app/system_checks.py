@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kcm.actors.app.assembly import Assembly
 from kcm.actors.app.health import (
     Check,
     calls_check,
@@ -17,6 +16,7 @@ from kcm.actors.app.health import (
     sources_check,
     unreadable_check,
 )
+from kcm.actors.app.shared_parts import Assembly
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.scheduling.clock import Clock

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pykka
 
-from kcm.actors.app.assembly import Assembly, plan_manager
+from kcm.actors.app.assembly import plan_manager
+from kcm.actors.app.shared_parts import Assembly
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.discovered import wanted_tables
 from kcm.actors.reconciliation.specs import ControllerSpec, switched_on

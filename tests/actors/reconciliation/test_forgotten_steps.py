@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.app import assembly
+from kcm.actors.app import controller_plans
 from kcm.actors.app.arguments import read_options
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.reconciliation import (
@@ -212,7 +212,9 @@ def test_source_of_built_in_controllers_is_not_parsed_at_a_start(
     cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked: list[type] = []
-    monkeypatch.setattr(assembly, "warn_of_forgotten_steps", lambda reconciler, _: checked.append(type(reconciler)))
+    monkeypatch.setattr(
+        controller_plans, "warn_of_forgotten_steps", lambda reconciler, _: checked.append(type(reconciler))
+    )
     spec = ControllerSpec(
         name="own",
         reads=(PODS,),

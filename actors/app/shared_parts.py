@@ -1,0 +1,56 @@
+"""State and services that all actors of one system share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+
+from kcm.actors.engine.elector import Election
+from kcm.actors.engine.informer import Outage
+from kcm.actors.engine.server_warnings import ServerWarnings
+from kcm.actors.options import Options
+from kcm.actors.reconciliation.derived import MakeTable, new_table
+from kcm.actors.reconciliation.outside import Functions
+from kcm.runtime.calls.listeners import SourceRunner
+from kcm.runtime.calls.prepared_calls import Calls
+from kcm.runtime.client.api import Transport
+from kcm.runtime.cloud.provider import CloudProvider
+from kcm.runtime.metrics.registry import Metrics
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.system.ledger import Ledger
+from kcm.runtime.system.vitals import Vitals
+from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.view import AnyTable
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+
+class Assembly(Struct, frozen=True, kw_only=True):
+    """State and services that all actors of one system share."""
+
+    transport: Transport
+    clock: Clock
+    log: FilteringBoundLogger
+    options: Options
+    metrics: Metrics
+    vitals: Vitals
+    election: Election | None  # None: write without a lease
+    make_table: MakeTable = new_table
+    # By Table.id. Tables of discovered resources are added and removed together with their informers.
+    tables: dict[str, Table] = field(default_factory=dict)
+    # What each controller sees of the tables, by the controller's name and Resource.id.
+    seen: dict[str, Mapping[str, AnyTable]] = field(default_factory=dict)
+    # Tables that the infrastructure reads, and no controller.
+    own_tables: list[Table] = field(default_factory=list)
+    ledger: Ledger = field(default_factory=Ledger)
+    outage: Outage = field(default_factory=Outage)
+    seed: int | None = None  # makes every random choice of the actors repeatable
+    calls: Calls | None = None  # None, as in a replay: no external calls
+    functions: Functions = field(default_factory=Functions)
+    listeners: list[SourceRunner] = field(default_factory=list)
+    cloud: CloudProvider | None = None
+    authority: bytes = b""  # see ControllerContext
+    warnings: ServerWarnings | None = None  # log of the server's warnings; None: each actor has its own
