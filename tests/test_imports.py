@@ -22,6 +22,7 @@ HEAVY = (
     "yaml",
     "jwt",
     "pycurl",
+    "opentelemetry",
     "kcm.runtime.apiserver",
 )
 
