@@ -220,6 +220,7 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
             cloud=assembly.cloud,
             terms=terms,
             warnings=assembly.warnings,
+            tracing=assembly.tracing,
         )
 
     return ActorSpec(name=DISPATCHER, build=build, never_blocks=True)

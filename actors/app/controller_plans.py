@@ -87,6 +87,7 @@ def controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> C
             held_back=held_back,
             functions=assembly.functions,
             calls=assembly.calls,
+            tracing=assembly.tracing,
         )
 
     return ControllerPlan(

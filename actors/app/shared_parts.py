@@ -27,6 +27,8 @@ from kcm.runtime.tables.view import AnyTable
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from kcm.actors.engine.spans import Tracing
+
 
 class Assembly(Struct, frozen=True, kw_only=True):
     """State and services that all actors of one system share."""
@@ -54,3 +56,4 @@ class Assembly(Struct, frozen=True, kw_only=True):
     cloud: CloudProvider | None = None
     authority: bytes = b""  # see ControllerContext
     warnings: ServerWarnings | None = None  # log of the server's warnings; None: each actor has its own
+    tracing: Tracing | None = None  # spans; None without traces

@@ -65,6 +65,7 @@ from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.table import Table
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
     from structlog.typing import FilteringBoundLogger
 
 HALT_WITHIN = 5.0  # seconds
@@ -84,6 +85,7 @@ class ControllerSystem:
     seed: makes all random choices of the actors repeatable.
     journal: records all messages between actors; belongs to the caller, who closes it after stop().
     authority: see ControllerContext.
+    tracer: tracer of OpenTelemetry, for spans of reconciliations and their commands; None: no traces.
     cache_mutation_detector: objects of the tables raise FrozenError when they are changed in place; None: as the
         options specify (--cache-mutation-detector).
 
@@ -109,6 +111,7 @@ class ControllerSystem:
         journal: Journal | None = None,
         authority: bytes = b"",
         cache_mutation_detector: bool | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         self.controllers = BUILT_IN if controllers is None else checked_specs("controllers", controllers)
         _check_arguments(transport=transport, options=options, election=election, metrics=metrics, log=log)
@@ -128,6 +131,13 @@ class ControllerSystem:
             from kcm.runtime.system.mailbox_waits import MailboxWaits  # few systems measure them
 
             self.actors.waits = MailboxWaits(self.clock.monotonic)
+        tracing = None
+        if tracer is not None:
+            from kcm.actors.engine.spans import Tracing  # with the API of OpenTelemetry, which is an extra
+
+            tracing = Tracing(tracer, clock=self.clock, handled_now=self.actors.handled_now)
+            self.actors.beginnings.append(tracing.begin)
+            self.actors.endings.append(tracing.end)
         self._owns_clock = clock is None
         self._calls: Calls = calls if calls is not None else ThreadedCalls(clock=self.clock)
         self._assembly = Assembly(
@@ -144,6 +154,7 @@ class ControllerSystem:
             seed=seed,
             authority=authority,
             warnings=ServerWarnings(self.log),
+            tracing=tracing,
         )
         chosen = [
             spec

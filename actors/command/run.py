@@ -42,6 +42,7 @@ from kcm.actors.command.run_setup import (
     leader_migration,
     local_cluster,
     new_metrics,
+    open_tracer,
     serve_pages,
 )
 from kcm.actors.controllers.unbuilt import not_built
@@ -163,6 +164,7 @@ def run(launch: Launch) -> int:
         ExitStack() as closing,
     ):
         closing.callback(launch.line.end)
+        tracer = open_tracer(launch, closing)
         serve_pages(
             launch,
             closing,
@@ -191,6 +193,7 @@ def run(launch: Launch) -> int:
             plan=plan,
             migration=migration,
             authority=connection.authority,
+            tracer=tracer,
         )
         debug.set(system)
         health.set({**system.checks(), **(local.checks() if local is not None else {})})

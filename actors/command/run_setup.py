@@ -44,6 +44,7 @@ from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.system.journal import JournalWriter, RecordedRun, check_place
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
     from structlog.typing import FilteringBoundLogger
 
     from kcm.actors.faults.live import LiveFaults
@@ -248,6 +249,29 @@ def fault_plan(launch: Launch) -> FaultPlan | None:
         raise StartError(str(err)) from err
 
 
+def open_tracer(launch: Launch, closing: ExitStack) -> Tracer | None:
+    """Open the tracer; None without --tracing-config-file. Raises StartError."""
+    file = launch.options.traces.config_file
+    if not file:
+        return None
+    from kcm.runtime.tracing.configuration import TracingError, read_tracing_configuration  # few runs have traces
+    from kcm.runtime.tracing.provider import OpenTracer
+
+    try:
+        configuration = read_tracing_configuration(Path(file))
+        opened = OpenTracer(
+            configuration,
+            service=launch.program.component,
+            instance=launch.identity,
+            version=this_version().kcm,
+            log=launch.log,
+        )
+    except TracingError as err:
+        raise StartError(str(err)) from err
+    closing.callback(opened.close)
+    return opened.tracer
+
+
 def check_journal(options: Options) -> None:
     """Check before the start that --journal can be written and replaces no other file. Raises JournalError."""
     chosen = options.diagnosis
@@ -265,6 +289,7 @@ def build_system(
     plan: FaultPlan | None,
     migration: Migration | None,
     authority: bytes = b"",
+    tracer: Tracer | None = None,
 ) -> ControllerSystem:
     """Build the system, with journal and faults if flags request them. authority: see ControllerContext.
 
@@ -295,6 +320,7 @@ def build_system(
         seed=seed,
         journal=_journal(launch, closing, controllers, seed, metrics),
         authority=authority,
+        tracer=tracer,
         cache_mutation_detector=options.generic.cache_mutation_detector or is_true(launch.environ, MUTATION_DETECTOR),
     )
     trouble = next(system.trouble_at_start(), None)

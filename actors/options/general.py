@@ -28,6 +28,15 @@ class Debugging(FlagStruct, frozen=True, kw_only=True):
     )
 
 
+class TraceOptions(FlagStruct, frozen=True, kw_only=True):
+    config_file: str = flag(
+        "",
+        "File with tracing configuration: a TracingConfiguration of the group apiserver.config.k8s.io, as for "
+        "kube-apiserver. Spans of reconciliations and writes are sent by OTLP over HTTP. Requires kcm[tracing].",
+        name="tracing-config-file",
+    )
+
+
 class LeaderMigration(FlagStruct, frozen=True, kw_only=True):
     enabled: bool = flag(
         False,

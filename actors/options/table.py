@@ -37,6 +37,7 @@ class Options(FlagStruct, frozen=True, kw_only=True):
     authorization: serving.Authorization = group(serving.Authorization, "authorization")
 
     metrics: general.MetricsOptions = group(general.MetricsOptions, "metrics")
+    traces: general.TraceOptions = group(general.TraceOptions, "traces")
     logging: general.Logging = group(general.Logging, "logs")
     client: general.Client = group(general.Client, "misc", config="Generic.ClientConnection")
     embedded: Embedded = group(Embedded, "embedded cluster")

@@ -172,12 +172,12 @@ def in_words(command: Command) -> str:
     if isinstance(command, Fetch):
         return f"get {command.path}"
     verb = "delete all" if isinstance(command, DeleteCollection) else type(command).__name__.lower()
-    about = [verb, name_of_resource(command.resource), _object_of(command), getattr(command, "subresource", "")]
+    about = [verb, name_of_resource(command.resource), object_in_words(command), getattr(command, "subresource", "")]
     return " ".join(part for part in about if part)
 
 
-def _object_of(command: Command) -> Key:
-    """Return the key of the command's object, or its prefix if the server generates the name."""
+def object_in_words(command: Command) -> Key:
+    """Return the key of the command's object, its prefix if the server generates the name, or "in NAMESPACE"."""
     match command:
         case Create(_, namespace, body, name):
             try:

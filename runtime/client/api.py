@@ -40,6 +40,8 @@ class Request(Struct, frozen=True, kw_only=True):
     agent: str = ""
     # Name of the transport's credentials to use; "" for the client's.
     user: str = ""
+    # W3C header that makes the server's spans part of a trace; "" without one.
+    traceparent: str = ""
 
     @property
     def only_name(self) -> str:

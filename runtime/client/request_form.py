@@ -51,7 +51,7 @@ class RequestForm:
             headers = self._headers[client, request.accept, content_type] = [
                 _line(name, value) for name, value in self._fields(client, request.accept, content_type, credential)
             ]
-        return headers
+        return [*headers, _line("traceparent", request.traceparent)] if request.traceparent else headers
 
     def _fields(
         self, client: str, accept: str, content_type: str | None, credential: Credential

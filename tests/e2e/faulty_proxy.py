@@ -21,7 +21,7 @@ from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
 from tests.e2e.kubectl import Api
 
 FAULTS = ("500", "429", "409", "timeout", "cut")
-PASSED_ON = ("Authorization", "Content-Type", "Accept", "User-Agent")
+PASSED_ON = ("Authorization", "Content-Type", "Accept", "User-Agent", "traceparent")
 
 
 @dataclass
@@ -38,6 +38,7 @@ class Weather:
     requests: Counter[str] = field(default_factory=Counter)  # by "METHOD resource", watches as "WATCH resource"
     hit: Counter[str] = field(default_factory=Counter)  # by fault
     created: list[str] = field(default_factory=list)  # paths of the successful creations
+    traced: dict[str, str] = field(default_factory=dict)  # by traceparent, "METHOD path" of the request that carried it
 
     def __post_init__(self) -> None:
         self.random = random.Random(self.seed)
@@ -53,6 +54,8 @@ class FaultyProxy:
         watching = "watch" in request.query
         resource = next((part for part in reversed(request.path.split("/")) if part.islower()), "")
         self._weather.requests[f"{'WATCH' if watching else request.method} {resource}"] += 1
+        if "traceparent" in request.headers:
+            self._weather.traced[request.headers["traceparent"]] = f"{request.method} {request.path}"
         body = await request.read()
         fault = self._fault()
         if fault in ("500", "429", "409"):

@@ -14,7 +14,7 @@ import functools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kcm.actors.engine.controller.discovered import DiscoveredTables
 from kcm.actors.engine.controller.held_back import LOOK_AGAIN, HeldBack
@@ -65,6 +65,9 @@ from kcm.runtime.tables.table import Table
 from kcm.runtime.tables.tables import Tables
 from kcm.runtime.tables.view import AnyTable, tables_of
 
+if TYPE_CHECKING:
+    from kcm.actors.engine.spans import Tracing
+
 BATCH = 128  # messages and events after which the work queues are served while the mailbox is not empty
 NONE_ARRIVING: Mapping[str, float] = MappingProxyType({})
 BARRIER_CHECK = 0.1  # seconds between two checks whether the tables contain the predecessor's writes
@@ -87,6 +90,7 @@ class Controller(Actor):
         held_back: HeldBack | None = None,
         functions: Functions | None = None,
         calls: Calls | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         """Create an incarnation of the controller.
 
@@ -96,6 +100,7 @@ class Controller(Actor):
         held_back: keys whose reconciliations hung in earlier incarnations.
         functions: where the dispatcher looks up the functions of outside calls.
         calls: runs outside calls; None: not supported.
+        tracing: spans of reconciliations; None without traces.
         """
         super().__init__(context)
         self._settings, self._static = settings, tables
@@ -103,7 +108,7 @@ class Controller(Actor):
         self._build, self._vitals = build, vitals
         self._in_hand = in_hand if in_hand is not None else InHand()
         self._held_back = held_back if held_back is not None else HeldBack()
-        self._functions, self._calls = functions, calls
+        self._functions, self._calls, self._tracing = functions, calls, tracing
         self._random = random.Random(seed)
         self._reconciler: Any
         self._receiver: Receiver | None = None
@@ -158,8 +163,13 @@ class Controller(Actor):
             periodic.settings.meter.follow(periodic, self.clock)
         self._sources = TaskSources([*self._key_queues, *self._passes])
         self._source_vitals = (*self._key_queues, *self._passes)
+        routes = [(watch, self._queues[queue.name]) for queue in settings.queues for watch in queue.watches]
+        if self._tracing is not None:
+            routes = self._tracing.follow(
+                self.name, self.context.incarnation, settings=settings, tables=tables, queues=self._queues
+            )
         self._keys = Keys(
-            routes=[(watch, self._queues[queue.name]) for queue in settings.queues for watch in queue.watches],
+            routes=routes,
             tables=tables,
             clock=self.clock,
             log=log,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -53,6 +53,9 @@ from kcm.runtime.scheduling.permits import ALWAYS, Permit, Tenure, Terms
 from kcm.runtime.system.actor import Actor, Context, System
 from kcm.runtime.system.ledger import Ledger, Passage, Statement
 
+if TYPE_CHECKING:
+    from kcm.actors.engine.spans import Tracing, WriteSpan
+
 WITHOUT_LEASE = ELECTORS | {LEASE_CANDIDATE}  # senders whose writes are required to get a lease
 CALLS = frozenset({Call, *CLOUD_CALLS})
 READS = (Get, List, Fetch)
@@ -86,6 +89,7 @@ class _Job(Struct, frozen=True):
     command: Command
     since: float
     cause: int  # see ActorSystem.handled_now
+    span: WriteSpan | None = None  # None: not traced
 
     @property
     def passage(self) -> Passage:
@@ -104,6 +108,8 @@ class _Replies:
 
     def settle(self, job: _Job, outcome: Outcome) -> None:
         """Settle a command that was not sent."""
+        if job.span is not None:
+            job.span.end(outcome)
         settled = encode_fields(Settled, job.ticket, job.index, outcome)
         self._system.deliver(job.sender, settled, sender=self._name, cause=job.cause)
 
@@ -130,6 +136,7 @@ class Dispatcher(Actor):
         cloud: CloudProvider | None = None,
         terms: Terms | None = None,
         warnings: ServerWarnings | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
         """Create a dispatcher. `buckets`, `terms` and `warnings` are shared with later incarnations.
 
@@ -139,6 +146,7 @@ class Dispatcher(Actor):
         functions: functions of external calls that controllers submitted.
         terms: state of the lease, attached to every request.
         warnings: log of the server's warnings.
+        tracing: spans of the reconciliations that submit commands; None without traces.
         """
         super().__init__(context)
         self._transport, self._ledger, self._limits = transport, ledger, limits
@@ -150,6 +158,7 @@ class Dispatcher(Actor):
         self._current: dict[str, int] = {}  # by sender: the oldest incarnation that may write
         self._terms = terms if terms is not None else Terms()
         self._warnings = warnings if warnings is not None else ServerWarnings(self.log)
+        self._tracing = tracing
 
     def receive(self, message: Any) -> None:
         match message:
@@ -179,8 +188,12 @@ class Dispatcher(Actor):
             queue = self._queues[client] = deque()
             if client not in self._buckets:
                 self._buckets[client] = TokenBucket(qps=self._limits.qps, burst=self._limits.burst, now=now)
-        for index, command in enumerate(submit.commands):
-            queue.append(_Job(sender, incarnation, client, submit.ticket, index, command, now, cause))
+        if self._tracing is None or (spans := self._tracing.begin_writes(submit, cause)) is None:
+            for index, command in enumerate(submit.commands):
+                queue.append(_Job(sender, incarnation, client, submit.ticket, index, command, now, cause))
+        else:
+            for index, (command, span) in enumerate(zip(submit.commands, spans, strict=True)):
+                queue.append(_Job(sender, incarnation, client, submit.ticket, index, command, now, cause, span))
         self._drain(client)
         if queue:
             self._ask_for_wake()
@@ -230,6 +243,8 @@ class Dispatcher(Actor):
             return
         replies, is_shown, warnings = self._replies, isinstance(command, SHOWN), self._warnings
         self._ledger.sent(job.sender, job.passage, command)
+        if job.span is not None:
+            request = job.span.sent(request)
 
         def on_response(response: Response) -> None:  # on the transport's thread
             outcome = outcome_of(response, command)
@@ -237,6 +252,8 @@ class Dispatcher(Actor):
             if response.warnings:
                 request_in_words = in_words(command)
                 warnings.log(response.warnings, client=job.client, resource=command.resource, request=request_in_words)
+            if job.span is not None:
+                job.span.responded(response.status)
             replies.settle_sent(job, outcome, version=version)
 
         self._transport.send(request, client=client_of(command, job.client), on_response=on_response)

@@ -1,0 +1,322 @@
+"""Spans of reconciliations and writes, with exporters in memory and on virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+from structlog.typing import FilteringBoundLogger
+
+from kcm import testing
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.engine.spans import ANNOTATION, parse_traceparent
+from kcm.actors.options import Options
+from kcm.actors.reconciliation import RequeueAfter
+from kcm.actors.reconciliation.failures import Retry, TerminalError
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.actors.reconciliation.watches import Watch, itself
+from kcm.protocols.messages.commands import Create, Patch, PatchType
+from kcm.protocols.objects import encode_object
+from kcm.protocols.resources import CONFIGMAPS, DEPLOYMENTS, PODS
+from kcm.runtime.client.api import Request, Response
+from kcm.runtime.simulation.transport import SimulatedTransport
+from kcm.runtime.tracing.sampler import CauseSampler
+
+TEMPLATE = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "c", "image": "nginx"}]},
+}
+DEPLOYMENT = {
+    "metadata": {"name": "web"},
+    "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE},
+}
+CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+class RecordingTransport(SimulatedTransport):
+    """Transport that keeps the requests that are sent, without watches."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.sent: list[Request] = []
+
+    def send(self, request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
+        self.sent.append(request)
+        super().send(request, client=client, on_response=on_response)
+
+
+class TracedManager:
+    """Controller manager of a simulated cluster, with its spans in memory."""
+
+    def __init__(
+        self, cluster: testing.SimulatedCluster, specs: Iterable[ControllerSpec], *, log: Any, rate: float = 1.0
+    ) -> None:
+        self.exporter = InMemorySpanExporter()
+        provider = TracerProvider(sampler=CauseSampler(rate), shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        process = cluster.world.process("traced")
+        self.transport = RecordingTransport(cluster.network, "traced", process.http)
+        self.system = ControllerSystem(
+            transport=self.transport,
+            log=log,
+            controllers=specs,
+            options=Options(),
+            clock=process.clock,
+            spawner=process,
+            calls=cluster.calls.of_process("traced", process),
+            seed=1,
+            tracer=provider.get_tracer("test"),
+        ).start()
+
+    @property
+    def spans(self) -> Sequence[ReadableSpan]:
+        return self.exporter.get_finished_spans()
+
+    def named(self, name: str, **attributes: object) -> list[ReadableSpan]:
+        wanted = {f"kcm.{key}": value for key, value in attributes.items()}.items()
+        return [span for span in self.spans if span.name == name and wanted <= (span.attributes or {}).items()]
+
+    def parent_of(self, child: ReadableSpan) -> ReadableSpan:
+        assert child.parent is not None
+        [parent] = [span for span in self.spans if span.context.span_id == child.parent.span_id]
+        return parent
+
+
+def links_of(span: ReadableSpan) -> set[int]:
+    return {link.context.span_id for link in span.links}
+
+
+def of_config_maps(reconcile: Callable[[Any, Any], Any]) -> ControllerSpec:
+    """Return a controller with this reconciler, whose keys are those of ConfigMaps."""
+
+    class Reconciler:
+        def __init__(self, _context: Any) -> None: ...
+
+        def reconcile(self, key: str) -> Any:
+            return reconcile(self, key)
+
+    return ControllerSpec(
+        name="traced", queues=(Queue("maps", watches=(Watch(CONFIGMAPS, itself),)),), build=Reconciler
+    )
+
+
+def test_writes_of_a_rollout_are_children_of_their_reconciliations(
+    cluster: testing.SimulatedCluster, log: FilteringBoundLogger
+) -> None:
+    traced = TracedManager(cluster, BUILT_IN, log=log)
+    cluster.create(DEPLOYMENTS, DEPLOYMENT)
+    cluster.run_for(10)
+    [created] = traced.named("create replicasets.apps")
+    attributes = dict(created.attributes or {})
+    assert attributes.pop("kcm.object").startswith("default/web-")
+    assert int(attributes.pop("kcm.resource_version")) > 0
+    assert attributes == {
+        "kcm.verb": "create",
+        "kcm.resource": "replicasets.apps",
+        "kcm.outcome": "Done",
+        "kcm.outcome_unknown": False,
+        "http.request.method": "POST",
+        "http.response.status_code": 201,
+        "url.path": "/apis/apps/v1/namespaces/default/replicasets",
+    }
+    assert (created.kind, [event.name for event in created.events]) == (SpanKind.CLIENT, ["sent"])
+    root = traced.parent_of(created)
+    assert (root.name, root.kind, root.parent) == ("reconcile deployment", SpanKind.CONSUMER, None)
+    assert root.attributes is not None
+    assert root.attributes["kcm.key"] == "default/web"
+    assert root.attributes["kcm.controller"] == "deployment-controller"
+    assert (root.attributes["kcm.incarnation"], root.attributes["kcm.retries"]) == (1, 0)
+    assert root.attributes["kcm.result"] == "requeue"  # to check the progress deadline
+    [woken_by] = root.attributes["kcm.woken_by"]  # type: ignore[misc, union-attr]
+    assert woken_by.startswith("ADDED deployments.apps default/web at ")
+    assert len(traced.named("create pods")) == 2
+
+
+def test_reconciliation_links_to_the_write_whose_event_woke_it(
+    cluster: testing.SimulatedCluster, log: FilteringBoundLogger
+) -> None:
+    traced = TracedManager(cluster, BUILT_IN, log=log)
+    cluster.create(DEPLOYMENTS, DEPLOYMENT)
+    cluster.run_for(10)
+    [replica_set] = traced.named("create replicasets.apps")
+    pods = traced.named("create pods")
+    [of_pods] = {traced.parent_of(pod).context.span_id for pod in pods}
+    [creating] = [span for span in traced.spans if span.context.span_id == of_pods]
+    assert creating.name == "reconcile replicaset"
+    assert replica_set.context.span_id in links_of(creating)
+    assert creating.context.trace_id != replica_set.context.trace_id
+    woken = [
+        span for span in traced.named("reconcile replicaset") if links_of(span) & {p.context.span_id for p in pods}
+    ]
+    assert woken
+
+
+def test_written_requests_carry_the_span_of_the_write(
+    cluster: testing.SimulatedCluster, log: FilteringBoundLogger
+) -> None:
+    traced = TracedManager(cluster, BUILT_IN, log=log)
+    cluster.create(DEPLOYMENTS, DEPLOYMENT)
+    cluster.run_for(10)
+    headers = {request.traceparent for request in traced.transport.sent} - {""}
+    writes = [span for span in traced.spans if span.kind is SpanKind.CLIENT]
+    assert headers == {f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-01" for span in writes}
+    events = [request for request in traced.transport.sent if "/events" in request.path]
+    assert events
+    assert {request.traceparent for request in events} == {""}  # the recorder combines events of many reconciliations
+
+
+def test_annotation_of_the_object_is_linked_and_decides_on_sampling(
+    cluster: testing.SimulatedCluster, log: FilteringBoundLogger
+) -> None:
+    traced = TracedManager(cluster, BUILT_IN, log=log, rate=0.0)
+    cluster.create(DEPLOYMENTS, {**DEPLOYMENT, "metadata": {"name": "plain"}})
+    cluster.run_for(10)
+    assert traced.spans == ()
+    assert {request.traceparent for request in traced.transport.sent} == {""}
+    cluster.create(DEPLOYMENTS, {**DEPLOYMENT, "metadata": {"name": "web", "annotations": {ANNOTATION: CALLER}}})
+    cluster.run_for(10)
+    roots = traced.named("reconcile deployment")
+    assert {(span.attributes or {})["kcm.key"] for span in roots} == {"default/web"}
+    [link] = [link for link in roots[0].links if (link.attributes or {})["kcm.cause"] == "annotation"]
+    assert (f"{link.context.trace_id:x}", link.context.is_remote) == (CALLER.split("-")[1], True)
+    assert traced.named("create replicasets.apps")
+    assert len(traced.named("create pods")) == 2  # by the link to the write that is sampled
+
+
+def test_unsampled_annotation_is_linked_but_does_not_sample(
+    cluster: testing.SimulatedCluster, log: FilteringBoundLogger
+) -> None:
+    traced = TracedManager(cluster, BUILT_IN, log=log, rate=0.0)
+    annotations = {ANNOTATION: CALLER.removesuffix("1") + "0"}
+    cluster.create(DEPLOYMENTS, {**DEPLOYMENT, "metadata": {"name": "web", "annotations": annotations}})
+    cluster.run_for(10)
+    assert traced.spans == ()
+
+
+def test_results_and_retries_of_a_key_are_recorded(
+    cluster: testing.SimulatedCluster, log: FilteringBoundLogger
+) -> None:
+    ends: list[Exception | RequeueAfter | None] = [
+        ValueError("broken"),
+        Retry("not yet", after=1.0),
+        RequeueAfter(2.0),
+        TerminalError("never"),
+    ]
+
+    def reconcile(_self: Any, _key: str) -> Any:
+        yield from ()
+        end = ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        return end
+
+    traced = TracedManager(cluster, [of_config_maps(reconcile)], log=log)
+    cluster.create(CONFIGMAPS, {"metadata": {"name": "a"}})
+    cluster.run_for(10)
+    found = [dict(span.attributes or {}) for span in traced.spans]
+    results = [(each["kcm.result"], each["kcm.retries"], each.get("error.type")) for each in found]
+    assert results == [
+        ("error", 0, "ValueError"),
+        ("retry", 1, None),
+        ("requeue", 2, None),
+        ("terminal error", 0, "TerminalError"),
+    ]
+    assert (found[1]["kcm.retry_reason"], found[2]["kcm.requeue_after_seconds"]) == ("Retry: not yet", 2.0)
+    codes = [span.status.status_code for span in traced.spans]
+    assert codes == [StatusCode.ERROR, StatusCode.UNSET, StatusCode.UNSET, StatusCode.ERROR]
+    begun = [span.start_time or 0 for span in traced.spans]
+    assert round((begun[2] - begun[1]) / 1e9, 2) == 1.0  # by the clock of the simulation
+    assert round((begun[3] - begun[2]) / 1e9, 2) == 2.0
+
+
+def test_outcomes_of_failed_writes_are_recorded(cluster: testing.SimulatedCluster, log: FilteringBoundLogger) -> None:
+    existing = encode_object({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}})
+
+    def reconcile(_self: Any, _key: str) -> Any:
+        yield [
+            Create(CONFIGMAPS.id, "default", existing),
+            Patch(PODS.id, "default/missing", b"{}", PatchType.MERGE, "status"),
+        ]
+
+    traced = TracedManager(cluster, [of_config_maps(reconcile)], log=log)
+    cluster.create(CONFIGMAPS, {"metadata": {"name": "a"}})
+    cluster.run_for(5)
+    [created], [patched] = traced.named("create configmaps"), traced.named("patch pods")
+    assert created.attributes is not None
+    assert patched.attributes is not None
+    assert (created.attributes["kcm.outcome"], created.attributes["http.response.status_code"]) == (
+        "AlreadyExists",
+        409,
+    )
+    assert (patched.attributes["kcm.outcome"], patched.attributes["kcm.subresource"]) == ("NotFound", "status")
+    assert patched.attributes["error.type"] == "NotFound"
+    assert {created.status.status_code, patched.status.status_code} == {StatusCode.ERROR}
+
+
+def test_write_without_response_has_an_unknown_outcome(
+    cluster: testing.SimulatedCluster, log: FilteringBoundLogger
+) -> None:
+    def reconcile(_self: Any, _key: str) -> Any:
+        yield Patch(CONFIGMAPS.id, "default/a", b'{"data":{"a":"b"}}', PatchType.MERGE)
+
+    traced = TracedManager(cluster, [of_config_maps(reconcile)], log=log)
+    cluster.run_for(2)
+    send = traced.transport.send
+
+    def lose(request: Request, *, client: str, on_response: Callable[[Response], None]) -> None:
+        if request.method == "PATCH":
+            on_response(Response(status=0, error="timeout"))
+        else:
+            send(request, client=client, on_response=on_response)
+
+    traced.transport.send = lose  # type: ignore[method-assign]
+    cluster.create(CONFIGMAPS, {"metadata": {"name": "a"}})
+    cluster.run_for(0.004)
+    patched = traced.named("patch configmaps")[0]
+    assert patched.attributes is not None
+    assert patched.attributes["kcm.outcome_unknown"] is True
+    assert "http.response.status_code" not in patched.attributes
+    assert (patched.status.status_code, patched.status.description) == (StatusCode.ERROR, "Unknown: timeout")
+
+
+def test_restarted_controller_has_another_incarnation(
+    cluster: testing.SimulatedCluster, log: FilteringBoundLogger
+) -> None:
+    def reconcile(_self: Any, _key: str) -> Any:
+        yield from ()
+
+    traced = TracedManager(cluster, [of_config_maps(reconcile)], log=log)
+    cluster.create(CONFIGMAPS, {"metadata": {"name": "a"}})
+    cluster.run_for(5)
+    traced.system.restart("traced")
+    cluster.run_for(30)
+    assert [(span.attributes or {})["kcm.incarnation"] for span in traced.spans] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+        CALLER.upper(),
+        CALLER.replace("00-4", "ff-4"),
+        CALLER + "-more",
+        f"00-{'0' * 32}-00f067aa0ba902b7-01",
+        f"00-4bf92f3577b34da6a3ce929d0e0e4736-{'0' * 16}-01",
+    ],
+)
+def test_invalid_traceparent_is_ignored(text: object) -> None:
+    assert parse_traceparent(text) is None
+
+
+def test_traceparent_of_a_later_version_may_have_more_fields() -> None:
+    span = parse_traceparent(f"01{CALLER[2:]}-more")
+    assert span is not None
+    assert (span.span_id, span.trace_flags.sampled) == (0xF067AA0BA902B7, True)
