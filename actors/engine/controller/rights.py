@@ -47,7 +47,7 @@ _VERBS: dict[type[Command], str] = {
 _UNDECIDED = (Unknown, Refused, ServerFailure, Throttled)
 
 
-class Right(NamedTuple):
+class RequiredRight(NamedTuple):
     """Permission that a command requires. resource: Resource.id. namespace: "" for cluster-scoped objects."""
 
     verb: str
@@ -79,10 +79,10 @@ class Rights:
     """
 
     def __init__(self) -> None:
-        self.refused: dict[Right, Refusal] = {}
-        self._reviews: dict[int, Right] = {}  # by ticket
+        self.refused: dict[RequiredRight, Refusal] = {}
+        self._reviews: dict[int, RequiredRight] = {}  # by ticket
 
-    def note(self, command: Command, outcome: Outcome, now: float) -> Right | None:
+    def note(self, command: Command, outcome: Outcome, now: float) -> RequiredRight | None:
         """Record the outcome of a command. Return the right if it must be reviewed now."""
         right = right_of(command)
         if right is None or isinstance(outcome, _UNDECIDED):
@@ -103,17 +103,17 @@ class Rights:
             return None
         return right if refusal.times >= REFUSALS and now >= refusal.review_due else None
 
-    def denied_to_review(self, now: float) -> list[Right]:
+    def denied_to_review(self, now: float) -> list[RequiredRight]:
         """Return the denied rights whose next review is due: they may have been granted meanwhile."""
         return [right for right, refusal in self.refused.items() if refusal.is_denied and now >= refusal.review_due]
 
-    def begin_review(self, right: Right, ticket: int, now: float) -> Create:
+    def begin_review(self, right: RequiredRight, ticket: int, now: float) -> Create:
         """Return the command that reviews a right. ticket: under which it is submitted."""
         self._reviews[ticket] = right
         self.refused[right].review_due = now + REVIEW_INTERVAL
         return review_of(right)
 
-    def take_review(self, ticket: int, outcome: Outcome) -> Right | None:
+    def take_review(self, ticket: int, outcome: Outcome) -> RequiredRight | None:
         """Take the outcome of a review, if the ticket is of one. Return the right if it is newly known to be denied."""
         right = self._reviews.pop(ticket, None)
         refusal = self.refused.get(right) if right is not None else None
@@ -132,14 +132,14 @@ class Rights:
                 yield denied_right(right, refusal)
 
 
-def right_of(command: Command) -> Right | None:
+def right_of(command: Command) -> RequiredRight | None:
     """Return the right that a command requires; None if it is not sent to a resource as the controller itself."""
     verb = _VERBS.get(type(command))
     if verb is None or bool(getattr(command, "user", "")) or getattr(command, "as_informer", False):
         return None
     namespace = command.namespace if isinstance(command, (Create, List, DeleteCollection)) else _namespace_of(command)
     subresource: str = getattr(command, "subresource", "")
-    return Right(verb, command.resource, subresource, namespace)
+    return RequiredRight(verb, command.resource, subresource, namespace)
 
 
 def _namespace_of(command: Command) -> str:
@@ -147,7 +147,7 @@ def _namespace_of(command: Command) -> str:
     return split_key(key)[0]
 
 
-def review_of(right: Right) -> Create:
+def review_of(right: RequiredRight) -> Create:
     *group, version, plural = right.resource.split("/")
     attributes = {
         "verb": right.verb,
@@ -165,7 +165,7 @@ def review_of(right: Right) -> Create:
     return Create(REVIEWS, "", orjson.dumps(body))
 
 
-def denied_right(right: Right, refusal: Refusal) -> DeniedRight:
+def denied_right(right: RequiredRight, refusal: Refusal) -> DeniedRight:
     resource = name_of_resource(right.resource)
     return DeniedRight(
         verb=right.verb,

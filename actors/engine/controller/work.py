@@ -13,7 +13,7 @@ from kcm.actors.engine.controller.held_back import HeldBack
 from kcm.actors.engine.controller.own_writes import refresh, remember, stale_update
 from kcm.actors.engine.controller.readiness import check_freshness, check_readable
 from kcm.actors.engine.controller.retries import SyncTimeoutError, error_kind, one_line, result_of
-from kcm.actors.engine.controller.rights import Right, Rights, denied_right
+from kcm.actors.engine.controller.rights import RequiredRight, Rights, denied_right
 from kcm.actors.engine.controller.settings import ControllerSettings
 from kcm.actors.engine.controller.sources import Task
 from kcm.actors.engine.controller.task_log import InHand
@@ -203,7 +203,7 @@ class Work:
         for right in self.rights.denied_to_review(now):
             self._review(right, now)
 
-    def _review(self, right: Right, now: float) -> None:
+    def _review(self, right: RequiredRight, now: float) -> None:
         context = self._context
         self.ticket += 1
         review = self.rights.begin_review(right, self.ticket, now)

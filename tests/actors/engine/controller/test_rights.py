@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from kcm.actors.engine.controller.rights import REFUSALS, REVIEW_INTERVAL, Right, Rights, review_of, right_of
+from kcm.actors.engine.controller.rights import REFUSALS, REVIEW_INTERVAL, RequiredRight, Rights, review_of, right_of
 from kcm.actors.reconciliation import Outcome, Reconciliation, Watch, itself, patch
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.actors.simulation.cluster import SimulatedCluster
@@ -22,7 +22,7 @@ from tests.support.objects import replica_set
 
 NAME = "label-controller"
 PATCH = Patch("apps/v1/replicasets", "default/web", b"{}", subresource="status")
-RIGHT = Right("patch", "apps/v1/replicasets", "status", "default")
+RIGHT = RequiredRight("patch", "apps/v1/replicasets", "status", "default")
 DENIED = Forbidden('User "jane" cannot patch resource "replicasets/status"')
 
 
@@ -30,13 +30,13 @@ DENIED = Forbidden('User "jane" cannot patch resource "replicasets/status"')
     ("command", "right"),
     [
         (PATCH, RIGHT),
-        (Create("v1/pods", "shop", b"{}"), Right("create", "v1/pods", "", "shop")),
-        (Delete("v1/nodes", "n1"), Right("delete", "v1/nodes", "", "")),
+        (Create("v1/pods", "shop", b"{}"), RequiredRight("create", "v1/pods", "", "shop")),
+        (Delete("v1/nodes", "n1"), RequiredRight("delete", "v1/nodes", "", "")),
         (Get("v1/nodes", "n1", as_informer=True), None),
         (Create("v1/pods", "shop", b"{}", user="jane"), None),
     ],
 )
-def test_command_requires_a_right_of_the_controllers_own_client(command: Command, right: Right | None) -> None:
+def test_command_requires_a_right_of_the_controllers_own_client(command: Command, right: RequiredRight | None) -> None:
     assert right_of(command) == right
 
 

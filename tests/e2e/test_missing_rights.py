@@ -1,0 +1,478 @@
+"""Controllers that lack one right each, on the embedded server with RBAC and a service account per controller.
+
+The check and the log of the controller name verb and resource, and the checks of all other controllers pass.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from urllib.error import HTTPError
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from kcm.runtime.simulation.keys import AuthorityFiles, authority_pair, request_pem
+from tests.e2e.conftest import Site
+from tests.e2e.kubectl import Api, Object
+from tests.e2e.programs import managing, until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+SPACE = "rights"
+CORE, APPS, BATCH = (
+    f"/api/v1/namespaces/{SPACE}",
+    f"/apis/apps/v1/namespaces/{SPACE}",
+    f"/apis/batch/v1/namespaces/{SPACE}",
+)
+SYSTEM = "/api/v1/namespaces/kube-system"
+LABELS = {"app": "web"}
+MERGE = "application/merge-patch+json"
+DAY = 86400.0
+TEMPLATE: Object = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}
+WORKLOAD: Object = {"replicas": 1, "selector": {"matchLabels": LABELS}, "template": TEMPLATE}
+NODE_GRACE = "--node-startup-grace-period=3s"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    directory = tmp_path_factory.mktemp("rights")
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    (directory / "sa.key").write_bytes(pem)
+    now = time.time()
+    authority = AuthorityFiles("rights", authority_pair("ca", begin=now - DAY, end=now + 30 * DAY))
+    flags = (
+        f"--embedded-dir={directory / 'kcm'}",
+        "--embedded-in-memory",
+        "--hollow-nodes=0",
+        "--use-service-account-credentials",
+        f"--service-account-private-key-file={directory / 'sa.key'}",
+        "--controllers=*,bootstrap-signer-controller,token-cleaner-controller",
+        "--cloud-provider=fake",
+        "--allocate-node-cidrs",
+        "--cluster-cidr=10.120.0.0/16",
+        f"--cluster-signing-cert-file={authority.certificate}",
+        f"--cluster-signing-key-file={authority.key}",
+        "--terminated-pod-gc-threshold=1",
+        "--node-monitor-period=1s",
+        "--node-monitor-grace-period=3s",
+        NODE_GRACE,
+        "--route-reconciliation-period=2s",
+        "--horizontal-pod-autoscaler-sync-period=1s",
+    )
+    with managing(directory / "kcm.log", *flags) as manager:
+        api = Api(directory / "kcm" / "kubeconfig")
+        api.request("POST", "/api/v1/namespaces", {"metadata": {"name": SPACE}})
+        yield Site(directory / "kcm" / "kubeconfig", manager)
+
+
+def post(api: Api, path: str, name: str, *, meta: Object | None = None, **fields: Any) -> Object:
+    return api.request("POST", path, {"metadata": {"name": name, **(meta or {})}, **fields})
+
+
+def workload(collection: str, *, spec: Object | None = None) -> Callable[[Api], Any]:
+    def provoke(api: Api) -> None:
+        post(api, collection, "web", spec=spec or WORKLOAD)
+
+    return provoke
+
+
+def add_service(api: Api, name: str, **spec: Any) -> None:
+    post(api, f"{CORE}/services", name, spec={"ports": [{"port": 80}], **spec})
+
+
+def mirrored(api: Api) -> None:
+    add_service(api, "mirrored")
+    subsets = [{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]}]
+    post(api, f"{CORE}/endpoints", "mirrored", subsets=subsets)
+
+
+def ended_pods(api: Api) -> None:
+    for number in range(6):
+        post(api, f"{CORE}/pods", f"ended-{number}", spec=TEMPLATE["spec"])
+        api.request("PATCH", f"{CORE}/pods/ended-{number}/status", {"status": {"phase": "Succeeded"}}, type=MERGE)
+
+
+def new_namespace(name: str) -> Callable[[Api], Any]:
+    return lambda api: post(api, "/api/v1/namespaces", name)
+
+
+def deleted_namespace(api: Api) -> None:
+    post(api, "/api/v1/namespaces", "doomed")
+    time.sleep(1.0)  # its service account and certificates are created
+    api.request("DELETE", "/api/v1/namespaces/doomed")
+
+
+def dependents(api: Api) -> None:
+    owner = post(api, f"{CORE}/configmaps", "owner")
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+    for number in range(4):
+        post(api, f"{CORE}/configmaps", f"of-owner-{number}", meta={"ownerReferences": [reference]})
+    api.request("DELETE", f"{CORE}/configmaps/owner")
+
+
+def autoscaler(api: Api) -> None:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "missing"}
+    spec = {"scaleTargetRef": target, "maxReplicas": 3}
+    post(api, f"/apis/autoscaling/v2/namespaces/{SPACE}/horizontalpodautoscalers", "web", spec=spec)
+
+
+def budget(api: Api) -> None:
+    spec = {"minAvailable": 1, "selector": {"matchLabels": LABELS}}
+    post(api, f"/apis/policy/v1/namespaces/{SPACE}/poddisruptionbudgets", "web", spec=spec)
+
+
+def stateful_set(api: Api) -> None:
+    post(api, f"{APPS}/statefulsets", "web", spec={**WORKLOAD, "serviceName": "web"})
+
+
+def daemon_set(api: Api) -> None:
+    post(api, f"{APPS}/daemonsets", "web", spec={"selector": {"matchLabels": LABELS}, "template": TEMPLATE})
+
+
+def job_spec(**more: Any) -> Object:
+    return {"template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}, **more}
+
+
+def job(api: Api) -> None:
+    post(api, f"{BATCH}/jobs", "web", spec=job_spec())
+
+
+def cron_job(api: Api) -> None:
+    post(api, f"{BATCH}/cronjobs", "web", spec={"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job_spec()}})
+    active = [{"apiVersion": "batch/v1", "kind": "Job", "name": "lost", "namespace": SPACE, "uid": "lost"}]
+    api.request("PATCH", f"{BATCH}/cronjobs/web/status", {"status": {"active": active}}, type=MERGE)
+
+
+def finished_job(api: Api) -> None:
+    made = post(api, f"{BATCH}/jobs", "done", spec=job_spec(ttlSecondsAfterFinished=0, suspend=True))
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    types = ("SuccessCriteriaMet", "Complete")
+    conditions = [{"type": kind, "status": "True", "lastTransitionTime": now} for kind in types]
+    status = {"conditions": conditions, "startTime": now, "completionTime": now, "succeeded": 1}
+
+    def is_done() -> bool:
+        try:
+            api.request("PUT", f"{BATCH}/jobs/done/status", {**api.get(f"{BATCH}/jobs/done"), "status": status})
+        except HTTPError as err:
+            with err:
+                return False
+        return True
+
+    until(is_done, f"the Job {made['metadata']['name']} is complete")
+
+
+def certificate_request(name: str) -> Callable[[Api], Any]:
+    """Create a request that certificatesigningrequest-approving-controller approves."""
+    spec: Object = {
+        "request": base64.b64encode(request_pem("system:node:n", "system:nodes")).decode(),
+        "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
+        "usages": ["client auth", "digital signature"],
+    }
+    return lambda api: post(api, "/apis/certificates.k8s.io/v1/certificatesigningrequests", name, spec=spec)
+
+
+def node(name: str, *, taints: list[Object] | None = None, **meta: Any) -> Callable[[Api], Any]:
+    def provoke(api: Api) -> None:
+        post(api, "/api/v1/nodes", name, meta=meta, spec={"taints": taints or []})
+
+    return provoke
+
+
+def tainted_pods(api: Api) -> None:
+    node("tainted", taints=[{"key": "broken", "effect": "NoExecute"}])(api)
+    post(api, f"{CORE}/pods", "bound", spec={**TEMPLATE["spec"], "nodeName": "tainted"})
+
+
+def aggregated_role(api: Api) -> None:
+    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+    aggregation = {"clusterRoleSelectors": [{"matchLabels": LABELS}]}
+    post(api, f"{RBAC}/clusterroles", "whole", aggregationRule=aggregation, rules=[])
+    post(api, f"{RBAC}/clusterroles", "part", meta={"labels": LABELS}, rules=[rule])
+
+
+def volume_spec(name: str) -> Object:
+    capacity = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+    return {**capacity, "hostPath": {"path": f"/{name}"}, "storageClassName": "manual"}
+
+
+def claim(api: Api, name: str) -> None:
+    resources = {"requests": {"storage": "1Gi"}}
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "manual", "resources": resources}
+    post(api, f"{CORE}/persistentvolumeclaims", name, spec=spec)
+
+
+def bound_claim(api: Api) -> None:
+    post(api, "/api/v1/persistentvolumes", "bound", spec=volume_spec("bound"))
+    claim(api, "bound")
+
+
+def deleted_claim(api: Api) -> None:
+    claim(api, "deleted")
+    api.request("DELETE", f"{CORE}/persistentvolumeclaims/deleted")
+
+
+def deleted_volume(api: Api) -> None:
+    post(api, "/api/v1/persistentvolumes", "deleted", spec={**volume_spec("deleted"), "storageClassName": "other"})
+    api.request("DELETE", "/api/v1/persistentvolumes/deleted")
+
+
+def deleted_attributes_class(api: Api) -> None:
+    classes = "/apis/storage.k8s.io/v1/volumeattributesclasses"
+    post(api, classes, "gold", driverName="example.com", parameters={"tier": "gold"})
+    until(lambda: "finalizers" in api.get(f"{classes}/gold")["metadata"], "it is protected")
+    api.request("DELETE", f"{classes}/gold")
+
+
+def token_secret(api: Api) -> None:
+    post(api, f"{CORE}/serviceaccounts", "builder")
+    about = {"annotations": {"kubernetes.io/service-account.name": "builder"}}
+    post(api, f"{CORE}/secrets", "builder", meta=about, type="kubernetes.io/service-account-token")
+
+
+def bootstrap_token(token_id: str, **data: str) -> Callable[[Api], Any]:
+    def provoke(api: Api) -> None:
+        token = {"token-id": token_id, "token-secret": "0123456789abcdef", **data}
+        post(
+            api,
+            f"{SYSTEM}/secrets",
+            f"bootstrap-token-{token_id}",
+            type="bootstrap.kubernetes.io/token",
+            stringData=token,
+        )
+
+    return provoke
+
+
+def signed_cluster_info(api: Api) -> None:
+    post(api, "/api/v1/namespaces/kube-public/configmaps", "cluster-info", data={"kubeconfig": "clusters: []"})
+    bootstrap_token("abcdef", **{"usage-bootstrap-signing": "true"})(api)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Controller, the right that is removed, and the user action after which the controller needs the right.
+
+    role: path of the role below RBAC's API.
+    """
+
+    controller: str
+    role: str
+    verb: str
+    resource: str
+    provoke: Callable[[Api], Any]
+
+    def __str__(self) -> str:
+        return self.controller
+
+
+def case(controller: str, client: str, right: str, provoke: Callable[[Api], Any]) -> Case:
+    verb, resource = right.split()
+    return Case(controller, f"clusterroles/system:controller:{client}", verb, resource, provoke)
+
+
+CASES = (
+    Case(
+        "serviceaccount-token-controller",
+        "clusterroles/system:kube-controller-manager",
+        "update",
+        "secrets",
+        token_secret,
+    ),
+    Case(
+        "bootstrap-signer-controller",
+        "namespaces/kube-public/roles/system:controller:bootstrap-signer",
+        "update",
+        "configmaps",
+        signed_cluster_info,
+    ),
+    Case(
+        "token-cleaner-controller",
+        "namespaces/kube-system/roles/system:controller:token-cleaner",
+        "delete",
+        "secrets",
+        bootstrap_token("123456", expiration="2020-01-01T00:00:00Z"),
+    ),
+    case(
+        "endpoints-controller",
+        "endpoint-controller",
+        "create endpoints",
+        lambda api: add_service(api, "a", selector=LABELS),
+    ),
+    case(
+        "endpointslice-controller",
+        "endpointslice-controller",
+        "create endpointslices",
+        lambda api: add_service(api, "b", selector=LABELS),
+    ),
+    case("endpointslice-mirroring-controller", "endpointslicemirroring-controller", "create endpointslices", mirrored),
+    case(
+        "replicationcontroller-controller",
+        "replication-controller",
+        "create pods",
+        workload(f"{CORE}/replicationcontrollers", spec={"replicas": 1, "selector": LABELS, "template": TEMPLATE}),
+    ),
+    case("pod-garbage-collector-controller", "pod-garbage-collector", "delete pods", ended_pods),
+    case(
+        "resourcequota-controller",
+        "resourcequota-controller",
+        "update resourcequotas/status",
+        workload(f"{CORE}/resourcequotas", spec={"hard": {"count/secrets": "100"}}),
+    ),
+    case("namespace-controller", "namespace-controller", "update namespaces/finalize", deleted_namespace),
+    case(
+        "serviceaccount-controller", "service-account-controller", "create serviceaccounts", new_namespace("accounts")
+    ),
+    case("garbage-collector-controller", "generic-garbage-collector", "delete *", dependents),
+    case("daemonset-controller", "daemon-set-controller", "create controllerrevisions", daemon_set),
+    case("job-controller", "job-controller", "create pods", job),
+    case("deployment-controller", "deployment-controller", "create replicasets", workload(f"{APPS}/deployments")),
+    case("replicaset-controller", "replicaset-controller", "create pods", workload(f"{APPS}/replicasets")),
+    case(
+        "horizontal-pod-autoscaler-controller",
+        "horizontal-pod-autoscaler",
+        "update horizontalpodautoscalers/status",
+        autoscaler,
+    ),
+    case("disruption-controller", "disruption-controller", "update poddisruptionbudgets/status", budget),
+    case("statefulset-controller", "statefulset-controller", "create pods", stateful_set),
+    case("cronjob-controller", "cronjob-controller", "update cronjobs/status", cron_job),
+    case(
+        "certificatesigningrequest-signing-controller",
+        "certificate-controller",
+        "update certificatesigningrequests/status",
+        certificate_request("signed"),
+    ),
+    case(
+        "certificatesigningrequest-approving-controller",
+        "certificate-controller",
+        "create subjectaccessreviews",
+        certificate_request("unapproved"),
+    ),
+    case("ttl-controller", "ttl-controller", "patch nodes", node("ttl")),
+    case("node-ipam-controller", "node-controller", "patch nodes", node("ipam")),
+    case("node-lifecycle-controller", "node-controller", "update nodes/status", node("silent")),
+    case("taint-eviction-controller", "node-controller", "delete pods", tainted_pods),
+    case(
+        "service-lb-controller",
+        "service-controller",
+        "patch services/status",
+        lambda api: add_service(api, "balanced", type="LoadBalancer"),
+    ),
+    case("node-route-controller", "route-controller", "patch nodes/status", node("routed")),
+    case(
+        "cloud-node-lifecycle-controller",
+        "node-controller",
+        "delete nodes",
+        node("gone", annotations={"cloud.kcm.dev/instance": "gone"}),
+    ),
+    case("persistentvolume-binder-controller", "persistent-volume-binder", "update persistentvolumes", bound_claim),
+    case(
+        "clusterrole-aggregation-controller",
+        "clusterrole-aggregation-controller",
+        "patch clusterroles",
+        aggregated_role,
+    ),
+    case(
+        "persistentvolumeclaim-protection-controller",
+        "pvc-protection-controller",
+        "update persistentvolumeclaims",
+        deleted_claim,
+    ),
+    case(
+        "persistentvolume-protection-controller", "pv-protection-controller", "update persistentvolumes", deleted_volume
+    ),
+    case(
+        "volumeattributesclass-protection-controller",
+        "volumeattributesclass-protection-controller",
+        "update volumeattributesclasses",
+        deleted_attributes_class,
+    ),
+    case("ttl-after-finished-controller", "ttl-after-finished-controller", "delete jobs", finished_job),
+    case(
+        "root-ca-certificate-publisher-controller",
+        "root-ca-cert-publisher",
+        "create configmaps",
+        new_namespace("certified"),
+    ),
+)
+
+
+def without(role: Object, verb: str, resource: str) -> Object:
+    """Return the role without this right."""
+    rules: list[Object] = []
+    for rule in role["rules"]:
+        if verb not in rule["verbs"] or resource not in rule.get("resources", ()):
+            rules.append(rule)
+            continue
+        others = [name for name in rule["resources"] if name != resource]
+        verbs = [name for name in rule["verbs"] if name != verb]
+        if others:
+            rules.append({**rule, "resources": others})
+        if verbs:
+            rules.append({**rule, "resources": [resource], "verbs": verbs})
+    assert rules != role["rules"], f"the role {role['metadata']['name']} has no right to {verb} {resource}"
+    return {**role, "rules": rules}
+
+
+def failing_checks(site: Site) -> dict[str, str]:
+    """Return what the page shows of each failed check."""
+    page = site.manager.get("/healthz?verbose")[1]
+    return dict(re.findall(r"^\[-\](\S+) failed: (.*)$", page, flags=re.MULTILINE))
+
+
+provoked: set[str] = set()  # controllers whose right was restored and that may not have noticed yet
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_controller_without_a_right_names_it_and_others_work(case: Case, site: Site) -> None:
+    api, path = Api(site.kubeconfig), f"{RBAC}/{case.role}"
+    role = api.get(path)
+    api.request("PUT", path, without(role, case.verb, case.resource))
+    try:
+        case.provoke(api)
+        cannot = re.compile(f"failing: cannot {case.verb} \\S+" if case.resource == "*" else _shown(case))
+
+        def shown() -> bool:
+            return cannot.match(failing_checks(site).get(case.controller, "")) is not None
+
+        until(shown, "its check names verb and resource", within=60.0, why=lambda: str(failing_checks(site)))
+        provoked.add(case.controller)
+        sharing = {other.controller for other in CASES if other.role == case.role}
+        assert set(failing_checks(site)) <= provoked | sharing
+        lines = [line for line in site.manager.program.text().splitlines() if f'controller="{case.controller}"' in line]
+        denied = [line for line in lines if '"API server denies a right to the controller"' in line]
+        assert any(f'verb="{case.verb}"' in line for line in denied)
+    finally:
+        role["metadata"].pop("resourceVersion")
+        api.request("PUT", path, role)
+
+
+def _shown(case: Case) -> str:
+    resource, slash, subresource = case.resource.partition("/")
+    return f"failing: cannot {case.verb} {resource}[a-z0-9.]*{slash}{subresource}$"
+
+
+def test_checks_pass_again_after_the_rights_were_granted(site: Site) -> None:
+    assert provoked, "this test follows the others"
+    until(lambda: failing_checks(site) == {}, "all recover", within=200.0, why=lambda: json.dumps(failing_checks(site)))
+
+
+def test_cases_cover_the_controllers_that_run(site: Site) -> None:
+    """The missing ones act when they start or after a quarter of an hour."""
+    page = site.manager.get("/healthz?verbose")[1]
+    running = set(re.findall(r"^\[.\](\S+-controller)\b", page, flags=re.MULTILINE))
+    assert running - {case.controller for case in CASES} == {
+        "certificatesigningrequest-cleaner-controller",
+        "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+        "legacy-serviceaccount-token-cleaner-controller",
+        "podcertificaterequest-cleaner-controller",
+    }
