@@ -75,7 +75,7 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
     assembly.metrics.add_source(_unreadable_objects(assembly, tuple(controllers)))
     infrastructure = [
         _dispatcher(assembly, specs, chosen),
-        _recorder(seed=seeds.getrandbits(32)),
+        _recorder(assembly, seed=seeds.getrandbits(32)),
     ]
     migration: MigrationPlan | None = None
     if assembly.election is not None:
@@ -249,8 +249,11 @@ def _hung_calls(calls: Calls) -> float:
     return len(calls.hung())
 
 
-def _recorder(*, seed: int) -> ActorSpec:
-    return ActorSpec(name=RECORDER, build=lambda context: EventRecorder(context, seed=seed), never_blocks=True)
+def _recorder(assembly: Assembly, *, seed: int) -> ActorSpec:
+    def build(context: Context) -> EventRecorder:
+        return EventRecorder(context, vitals=assembly.vitals, seed=seed)
+
+    return ActorSpec(name=RECORDER, build=build, never_blocks=True)
 
 
 def _candidate(assembly: Assembly, election: Election, candidacy: Candidacy) -> Iterable[ActorSpec]:

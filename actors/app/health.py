@@ -19,6 +19,7 @@ from kcm.actors.engine.vitals import (
     InWork,
     ManagerVitals,
     Misread,
+    RecorderVitals,
     SourceVitals,
 )
 from kcm.actors.options.general import HealthThresholds
@@ -27,6 +28,7 @@ from kcm.actors.reconciliation.actor_names import (
     ELECTOR,
     MANAGER,
     MIGRATION_ELECTOR,
+    RECORDER,
     controller_name,
     is_controller,
 )
@@ -44,6 +46,8 @@ CRASH_LOOP = 3  # recent failures from which on a restarted actor counts as cras
 HUNG_AFTER = 30.0  # seconds without new vitals of the manager; the watchdog waits longer
 SYNC_WITHIN = 60.0  # seconds that a new controller may wait for its tables
 NAMED = 3  # hung calls, or failed sources, that are named in one line
+REFUSED_EVENTS = 3  # refused events in a row, after which a check fails
+REFUSED_EVENTS_SHOWN = 600.0  # seconds after the last refused event
 MOST_NAMED = 5  # objects that are named in one line
 LEASE_MARGIN = 20.0  # seconds beyond the lease's duration, as in upstream's leaderElection check
 
@@ -156,6 +160,21 @@ def _denied(rights: Sequence[DeniedRight], *, now: float) -> HealthNotice:
     )
 
 
+def refused_events(recorder: RecorderVitals | None, client: str, *, now: float) -> str | None:
+    """Check that the server does not refuse the events of this client.
+
+    Events are not retried, so a refusal is reported for REFUSED_EVENTS_SHOWN seconds.
+    """
+    refused = recorder.refused.get(client) if recorder is not None else None
+    if refused is None or refused.times < REFUSED_EVENTS or now - refused.last > REFUSED_EVENTS_SHOWN:
+        return None
+    cannot = f"cannot {refused.verb} events"
+    return HealthNotice(
+        f"failing: {cannot}, refused {refused.times} times in {now - refused.since:.0f} s: {refused.message}",
+        shown=f"failing: {cannot}",
+    )
+
+
 def starved(vitals: ControllerVitals, *, now: float, thresholds: HealthThresholds) -> str | None:
     """Check that no key waits too long in a work queue.
 
@@ -200,6 +219,7 @@ def _named(in_work: InWork) -> str:
 def controller_check(
     name: str,
     *,
+    client: str,
     vitals: Vitals,
     tables: Mapping[str, AnyTable],
     clock: Clock,
@@ -209,6 +229,7 @@ def controller_check(
     """Return the check of one controller, which distinguishes stuck, deaf, failing and starved controllers.
 
     name: its canonical name.
+    client: name of its API client.
     tables: the tables that it reads, as it sees them.
     silence_limit: seconds after which a watch without events and bookmarks is opened again.
     """
@@ -228,6 +249,7 @@ def controller_check(
         return _together(
             stuck(child, now=now, thresholds=thresholds),
             controller_trouble(controller, now=now, since=child.started_at, thresholds=thresholds),
+            refused_events(vitals.of(RECORDER, RecorderVitals), client, now=now) if thresholds.failing_after else None,
             deaf(tables.values(), now=now, deaf_after=oldest),
         )
 

@@ -56,6 +56,7 @@ def system_checks(
         seen = assembly.seen[spec.name]
         checks[spec.name] = controller_check(
             spec.name,
+            client=spec.client or spec.name,
             vitals=vitals,
             tables=seen,
             clock=clock,

@@ -21,17 +21,19 @@ from uuid import NAMESPACE_OID, uuid5
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from kcm.actors.engine.vitals import RecorderVitals, RefusedEvents
 from kcm.actors.reconciliation import actor_names
 from kcm.protocols.messages.commands import Command, Create, Patch, PatchType, Submit
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.lifecycle import Restarted, Wake
-from kcm.protocols.messages.outcomes import Done, NotFound, Refused, Settled, Unknown
+from kcm.protocols.messages.outcomes import Done, Forbidden, NotFound, Outcome, Refused, Settled, Unknown
 from kcm.protocols.names import dns_subdomain
 from kcm.protocols.objects import Object, encode_object, make_key
 from kcm.protocols.resources import EVENTS
 from kcm.protocols.times import format_time
 from kcm.runtime.scheduling.limiters import TokenBucket
 from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.system.vitals import Vitals
 
 MOST_WAITING = 1000  # further events are dropped
 TRIES, RETRY_SECONDS = 12, 10.0
@@ -190,8 +192,10 @@ class EventRecorder(Actor):
     Each client has at most one write in flight, in order, as upstream.
     """
 
-    def __init__(self, context: Context, *, seed: int | None = None) -> None:
+    def __init__(self, context: Context, *, vitals: Vitals, seed: int | None = None) -> None:
         super().__init__(context)
+        self._vitals = vitals
+        self._refused: dict[str, RefusedEvents] = {}  # by client
         self._random = random.Random(seed)
         self._correlator = Correlator()
         self._waiting: dict[str, deque[_Job]] = {}  # by client; the first of each is in flight or waits for its retry
@@ -275,6 +279,8 @@ class EventRecorder(Actor):
 
     def _settled(self, client: str, settled: Settled) -> None:
         job = self._waiting[client][0]
+        if self._refused or type(settled.outcome) is Forbidden:
+            self._note_refusal(client, job, settled.outcome)
         match settled.outcome:
             case Done():
                 pass
@@ -300,6 +306,20 @@ class EventRecorder(Actor):
         self._waiting[client].popleft()
         if self._waiting[client]:
             self._send(client)
+
+    def _note_refusal(self, client: str, job: _Job, outcome: Outcome) -> None:
+        """Publish for how long the events of a client have been refused. Any successful write ends that."""
+        known = self._refused.get(client)
+        if isinstance(outcome, Forbidden) and b"NamespaceTerminating" not in outcome.status:
+            now = self.clock.monotonic()
+            times, since = (1, now) if known is None else (known.times + 1, known.since)
+            verb = "create" if job.creates else "patch"
+            self._refused[client] = RefusedEvents(verb, times, since, now, outcome.message)
+        elif isinstance(outcome, Done) and known is not None:
+            del self._refused[client]
+        else:
+            return
+        self._vitals.say(self.name, RecorderVitals(dict(self._refused)))
 
     def _ask_for_wake(self) -> None:
         if self._again:

@@ -99,6 +99,31 @@ class DiscoveryVitals(Struct, frozen=True, kw_only=True):
     at: float  # end of the last round
 
 
+# The event recorder.
+
+
+class RefusedEvents(NamedTuple):
+    """Events of one client that the API server refused in a row.
+
+    verb: of the last refused request, create or patch.
+    times: number of refusals in a row.
+    since, last: monotonic times of the first and the last refusal.
+    message: the server's text.
+    """
+
+    verb: str
+    times: int
+    since: float
+    last: float
+    message: str
+
+
+class RecorderVitals(NamedTuple):
+    """State of the event recorder. refused: by client."""
+
+    refused: Mapping[str, RefusedEvents]
+
+
 # Controllers.
 
 

@@ -87,6 +87,10 @@ def test_a_reconciler_that_waits_costs_its_own_key_and_is_shown(tmp_path: Path) 
 
         until(lambda: pods() == ["web", "web"], "the other key goes on", why=text)
         until(lambda: "stuck: replicaset default/stuck" in failing(manager), "the check says it", why=text)
+        status, page = manager.get("/healthz?verbose")
+        assert status == 500
+        assert "[-]replicaset-controller failed: stuck\n" in page
+        assert manager.metric("kcm_reconciliations_total", name="replicaset-controller", result="success") > 0
         assert manager.metric("kcm_hung_threads", actor="controller:replicaset-controller") == 1
         assert manager.program.terminate() == 0
 

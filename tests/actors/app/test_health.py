@@ -24,10 +24,12 @@ from kcm.actors.engine.vitals import (
     HeldKey,
     InWork,
     ManagerVitals,
+    RecorderVitals,
+    RefusedEvents,
     SyncHistory,
 )
 from kcm.actors.options.general import HealthThresholds
-from kcm.actors.reconciliation.actor_names import ELECTOR, MANAGER
+from kcm.actors.reconciliation.actor_names import ELECTOR, MANAGER, RECORDER
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.resources import PODS
 from kcm.runtime.calls.prepared_calls import HungCall
@@ -196,6 +198,7 @@ class HealthRig:
         self.table = Table(PODS)
         self.check = controller_check(
             "one",
+            client="client",
             vitals=self.vitals,
             tables={PODS.id: self.table},
             clock=self.clock,
@@ -260,6 +263,23 @@ def test_actor_that_handles_one_message_for_too_long_is_stuck() -> None:
     assert rig.check() == "stuck: its actor has been handling the same message for 30 s"
     rig.child()
     assert rig.check() is None
+
+
+def test_controller_whose_events_are_refused_is_failing_for_a_while() -> None:
+    rig = HealthRig()
+    rig.table.claim().replace([], 5)
+    rig.vitals.say("controller:one", SAID)
+    rig.child()
+    refused = RefusedEvents(verb="create", times=2, since=0.0, last=5.0, message="events is forbidden")
+    rig.vitals.say(RECORDER, RecorderVitals({"client": refused}))
+    rig.clock.advance_to(10.0)
+    assert rig.check() is None
+    rig.vitals.say(RECORDER, RecorderVitals({"client": refused._replace(times=3), "other": refused}))
+    trouble = rig.check()
+    assert trouble == "failing: cannot create events, refused 3 times in 10 s: events is forbidden"
+    assert isinstance(trouble, HealthNotice)
+    rig.clock.advance_to(606.0)
+    assert rig.check() is None, "events are not retried"
 
 
 def test_several_conditions_are_shown_together() -> None:

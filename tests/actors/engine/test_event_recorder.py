@@ -10,11 +10,13 @@ import pytest
 from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.engine.event_recorder import COMBINED, Correlator, EventRecorder
+from kcm.actors.engine.vitals import RecorderVitals
 from kcm.protocols.messages.commands import Create, Patch, Submit
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Done, Forbidden, NotFound, Outcome, Settled, Unknown
 from kcm.runtime.simulation.world import World
 from kcm.runtime.system.actor import ActorSpec
+from kcm.runtime.system.vitals import Vitals
 from tests.support.scripted import Probe
 
 
@@ -117,8 +119,9 @@ class RecorderRig:
         self.world = World(log=log)
         self.system = self.world.system()
         self.submits: list[Any] = []
+        self.vitals = Vitals()
         self.system.spawn(ActorSpec(name="dispatcher", build=partial(Probe, kept=self.submits)))
-        self.system.spawn(ActorSpec(name="event-recorder", build=partial(EventRecorder, seed=1)))
+        self.system.spawn(ActorSpec(name="event-recorder", build=partial(EventRecorder, vitals=self.vitals, seed=1)))
 
     def record(self, *events: Record) -> None:
         for record in events:
@@ -237,6 +240,23 @@ def test_a_refusal_by_the_server_is_final(rig: RecorderRig) -> None:
     assert orjson.loads(rig.commands[-1].body)["message"] == "two"
 
 
+def test_refused_events_are_published_by_client_until_one_is_written(rig: RecorderRig) -> None:
+    def refused() -> dict[str, tuple[str, int, str]]:
+        recorder = rig.vitals.of("event-recorder", RecorderVitals)
+        found = recorder.refused if recorder is not None else {}
+        return {client: (refusal.verb, refusal.times, refusal.message) for client, refusal in found.items()}
+
+    rig.record(event("one"), event("two"), event("three"))
+    rig.settle(Forbidden("no", b"NamespaceTerminating"))
+    assert refused() == {}
+    rig.settle(Forbidden("events is forbidden"))
+    rig.settle(Forbidden("events is forbidden"))
+    assert refused() == {"replicaset-controller": ("create", 2, "events is forbidden")}
+    rig.record(event("four"))
+    rig.settle(Done(b"{}"))
+    assert refused() == {}
+
+
 def test_events_of_cluster_scoped_objects_go_to_default(rig: RecorderRig) -> None:
     node = Record("v1", "Node", "", "n1", "u", "1", "Normal", "NodeNotReady", "silent", client="c", component="c")
     rig.record(node)
@@ -258,7 +278,7 @@ def test_writes_lost_with_a_dispatcher_are_sent_to_the_next_without_restarted(
     kept: list[Any] = []
     dispatcher = ActorSpec(name="dispatcher", build=partial(Probe, kept=kept))
     system.spawn(dispatcher)
-    system.spawn(ActorSpec(name="event-recorder", build=partial(EventRecorder, seed=1)))
+    system.spawn(ActorSpec(name="event-recorder", build=partial(EventRecorder, vitals=Vitals(), seed=1)))
     system.tell("event-recorder", event("first"))
     world.run_for(0)
     system.spawn(dispatcher)  # the manager fails before it sends Restarted to the other actors

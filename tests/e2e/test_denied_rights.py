@@ -456,6 +456,27 @@ def test_controller_without_a_right_names_it_and_others_work(case: Case, site: S
         api.request("PUT", path, role)
 
 
+def test_refused_events_are_named_by_check_and_log(site: Site) -> None:
+    api, path = Api(site.kubeconfig), f"{RBAC}/clusterroles/system:controller:replicaset-controller"
+    role = api.get(path)
+    api.request("PUT", path, without(role, "create", "events"))
+    sets, labels = f"{APPS}/replicasets", {"app": "events"}
+    template = {**TEMPLATE, "metadata": {"labels": labels}}
+    spec = {"replicas": 4, "selector": {"matchLabels": labels}, "template": template}
+    post(api, sets, "events", spec=spec)
+
+    def shown() -> str:
+        return failing_checks(site).get("replicaset-controller", "")
+
+    until(lambda: shown() == "failing: cannot create events", "its check names verb and resource", within=60.0)
+    lines = [line for line in site.manager.program.text().splitlines() if '"event not written"' in line]
+    assert any('cannot create resource \\"events\\"' in line for line in lines)
+    role["metadata"].pop("resourceVersion")
+    api.request("PUT", path, role)
+    api.request("PATCH", f"{sets}/events", {"spec": {"replicas": 5}}, type=MERGE)
+    until(lambda: not shown(), "an event was written", within=60.0)
+
+
 def _shown(case: Case) -> str:
     resource, slash, subresource = case.resource.partition("/")
     return f"failing: cannot {case.verb} {resource}[a-z0-9.]*{slash}{subresource}$"
