@@ -1,34 +1,42 @@
 """Metrics that are shared by several controllers or belong to none, with upstream's names.
 
-Sources, Kubernetes 1.36: component-base/metrics/prometheus/{workqueue,restclient,clientgo/leaderelection,version,slis},
+Sources, Kubernetes 1.36: component-base/metrics/prometheus/{workqueue,restclient,version,slis},
+component-base/metrics/prometheus/clientgo/leaderelection,
 controller-manager/pkg/{leadermigration,informerfactory}. Metrics named kcm_… have no counterpart upstream.
 """
 
 from __future__ import annotations
 
+from itertools import accumulate
+from operator import mul
+
 from kcm.runtime.metrics.registry import Family
 
-QUEUE_BUCKETS = tuple(10.0**exponent for exponent in range(-8, 2))
+QUEUE_BUCKETS = tuple(accumulate([1e-8, *[10.0] * 9], mul))  # with the rounding errors of upstream, which labels show
 CLIENT_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 SIZE_BUCKETS = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0)
 
 WORKQUEUE_DEPTH = Family(
-    name="workqueue_depth", kind="gauge", help="Keys that wait.", labels=("name",), stability="BETA"
+    name="workqueue_depth", kind="gauge", help="Current depth of workqueue", labels=("name",), stability="BETA"
 )
 WORKQUEUE_ADDS = Family(
-    name="workqueue_adds_total", kind="counter", help="Keys added.", labels=("name",), stability="BETA"
+    name="workqueue_adds_total",
+    kind="counter",
+    help="Total number of adds handled by workqueue",
+    labels=("name",),
+    stability="BETA",
 )
 WORKQUEUE_RETRIES = Family(
     name="workqueue_retries_total",
     kind="counter",
-    help="Keys added again after a failure.",
+    help="Total number of retries handled by workqueue",
     labels=("name",),
     stability="BETA",
 )
 WORKQUEUE_QUEUE_DURATION = Family(
     name="workqueue_queue_duration_seconds",
     kind="histogram",
-    help="How long a key waited before it was taken.",
+    help="How long in seconds an item stays in workqueue before being requested.",
     labels=("name",),
     buckets=QUEUE_BUCKETS,
     stability="BETA",
@@ -36,7 +44,7 @@ WORKQUEUE_QUEUE_DURATION = Family(
 WORKQUEUE_WORK_DURATION = Family(
     name="workqueue_work_duration_seconds",
     kind="histogram",
-    help="How long a key was worked on.",
+    help="How long in seconds processing an item from workqueue takes.",
     labels=("name",),
     buckets=QUEUE_BUCKETS,
     stability="BETA",
@@ -44,14 +52,16 @@ WORKQUEUE_WORK_DURATION = Family(
 WORKQUEUE_UNFINISHED_WORK = Family(
     name="workqueue_unfinished_work_seconds",
     kind="gauge",
-    help="How long the keys that are being worked on have been so, all together.",
+    help="How many seconds of work has done that is in progress and hasn't been observed by "
+    "work_duration. Large values indicate stuck threads. One can deduce the number of stuck threads "
+    "by observing the rate at which this increases.",
     labels=("name",),
     stability="BETA",
 )
 WORKQUEUE_LONGEST_RUNNING = Family(
     name="workqueue_longest_running_processor_seconds",
     kind="gauge",
-    help="How long the key that has been worked on for longest has been so.",
+    help="How many seconds has the longest running processor for workqueue been running.",
     labels=("name",),
     stability="BETA",
 )
@@ -59,67 +69,77 @@ WORKQUEUE_LONGEST_RUNNING = Family(
 REST_CLIENT_REQUESTS = Family(
     name="rest_client_requests_total",
     kind="counter",
-    help="Requests to the API server, by status code.",
+    help="Number of HTTP requests, partitioned by status code, method, and host.",
     labels=("code", "method", "host"),
 )
 REST_CLIENT_REQUEST_DURATION = Family(
     name="rest_client_request_duration_seconds",
     kind="histogram",
-    help="How long requests took.",
+    help="Request latency in seconds. Broken down by verb, and host.",
     labels=("verb", "host"),
     buckets=CLIENT_BUCKETS,
 )
 REST_CLIENT_RATE_LIMITER_DURATION = Family(
     name="rest_client_rate_limiter_duration_seconds",
     kind="histogram",
-    help="How long requests waited for our own rate limit.",
+    help="Client side rate limiter latency in seconds. Broken down by verb, and host.",
     labels=("verb", "host"),
     buckets=CLIENT_BUCKETS,
 )
 REST_CLIENT_REQUEST_SIZE = Family(
     name="rest_client_request_size_bytes",
     kind="histogram",
-    help="Size of requests' bodies.",
+    help="Request size in bytes. Broken down by verb and host.",
     labels=("verb", "host"),
     buckets=SIZE_BUCKETS,
 )
 REST_CLIENT_RESPONSE_SIZE = Family(
     name="rest_client_response_size_bytes",
     kind="histogram",
-    help="Size of responses' bodies.",
+    help="Response size in bytes. Broken down by verb and host.",
     labels=("verb", "host"),
     buckets=SIZE_BUCKETS,
 )
 REST_CLIENT_RETRIES = Family(
     name="rest_client_request_retries_total",
     kind="counter",
-    help="Requests sent again.",
+    help="Number of request retries, partitioned by status code, verb, and host.",
     labels=("code", "verb", "host"),
 )
 REST_CLIENT_EXEC_PLUGIN_CALLS = Family(
     name="rest_client_exec_plugin_call_total",
     kind="counter",
-    help="Runs of credential plugins, by exit code and outcome.",
+    help="Number of calls to an exec plugin, partitioned by the type of event encountered (no_error, "
+    "plugin_execution_error, plugin_not_found_error, client_internal_error) and an optional exit "
+    "code. The exit code will be set to 0 if and only if the plugin call was successful.",
     labels=("code", "call_status"),
 )
 
 TRANSPORTS = Family(
-    name="rest_client_transport_cache_entries", kind="gauge", help="Number of connection pools to API servers."
+    name="rest_client_transport_cache_entries", kind="gauge", help="Number of transport entries in the internal cache."
 )
 TRANSPORT_CALLS = Family(
     name="rest_client_transport_create_calls_total",
     kind="counter",
-    help="Number of connection pools that were requested: created (miss), or shared with others (hit).",
+    help="Number of calls to get a new transport, partitioned by the result of the operation hit: "
+    "obtained from the cache, miss: created and added to the cache, miss-gc: recreated and added "
+    "back to the cache after being garbage collected, uncacheable: created and not cached",
     labels=("result",),
 )
 
 LEADER_ELECTION_MASTER_STATUS = Family(
-    name="leader_election_master_status", kind="gauge", help="1 while this process leads.", labels=("name",)
+    name="leader_election_master_status",
+    kind="gauge",
+    help="Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 "
+    "indicates master. 'name' is the string used to identify the lease. Please make sure to group by "
+    "name.",
+    labels=("name",),
 )
 LEADER_ELECTION_SLOWPATH = Family(
     name="leader_election_slowpath_total",
     kind="counter",
-    help="Renewals that had to read the Lease first.",
+    help="Total number of slow path exercised in renewing leader leases. 'name' is the string used to "
+    "identify the lease. Please make sure to group by name.",
     labels=("name",),
 )
 
@@ -132,7 +152,9 @@ HUNG_CALLS = Family(
 BUILD_INFO = Family(
     name="kubernetes_build_info",
     kind="gauge",
-    help="1, labelled with the version.",
+    help="A metric with a constant '1' value labeled by major, minor, git version, git commit, git tree "
+    "state, build date, Go version, and compiler from which Kubernetes was built, and platform on "
+    "which it is running.",
     labels=(
         "build_date",
         "compiler",
@@ -149,50 +171,56 @@ BUILD_INFO = Family(
 FEATURE_ENABLED = Family(
     name="kubernetes_feature_enabled",
     kind="gauge",
-    help="1 where a feature gate is on.",
+    help="This metric records the data about the stage and enablement of a k8s feature.",
     labels=("name", "stage"),
     stability="BETA",
 )
 VERSION_INFO = Family(
     name="version_info",
     kind="gauge",
-    help="1, labelled with the version of the binary, the emulated version and the minimum compatibility version.",
+    help="Provides the compatibility version info of the component. The component label is the name of "
+    "the component, usually kube, but is relevant for aggregated-apiservers.",
     labels=("binary", "component", "emulation", "min_compat"),
 )
 REGISTERED_METRICS = Family(
     name="registered_metrics_total",
     kind="counter",
-    help="Number of metrics, by stability level and deprecation version.",
+    help="The count of registered metrics broken by stability level and deprecation version.",
     labels=("stability_level", "deprecated_version"),
     stability="BETA",
 )
-HIDDEN_METRICS = Family(name="hidden_metrics_total", kind="counter", help="Number of hidden metrics.", stability="BETA")
+HIDDEN_METRICS = Family(
+    name="hidden_metrics_total", kind="counter", help="The count of hidden metrics.", stability="BETA"
+)
 DISABLED_METRICS = Family(
-    name="disabled_metrics_total", kind="counter", help="Number of disabled metrics.", stability="BETA"
+    name="disabled_metrics_total", kind="counter", help="The count of disabled metrics.", stability="BETA"
 )
 UNEXPECTED_LABELS = Family(
     name="cardinality_enforcement_unexpected_categorizations_total",
     kind="counter",
-    help="Number of label values that --allow-metric-labels replaced.",
+    help="The count of unexpected categorizations during cardinality enforcement.",
 )
 RUNNING_CONTROLLERS = Family(
     name="running_managed_controllers",
     kind="gauge",
-    help="1 while a controller runs.",
+    help="Indicates where instances of a controller are currently running",
     labels=("name", "manager"),
+    stability="BETA",
 )
 
 HEALTHCHECK = Family(
     name="kubernetes_healthcheck",
     kind="gauge",
-    help="1 when the last run of a health check was fine.",
+    help="This metric records the result of a single healthcheck.",
     labels=("name", "type"),
+    stability="STABLE",
 )
 HEALTHCHECKS = Family(
     name="kubernetes_healthchecks_total",
     kind="counter",
-    help="Runs of health checks, by result.",
+    help="This metric records the results of all healthcheck.",
     labels=("name", "type", "status"),
+    stability="STABLE",
 )
 
 # Metrics of kcm without a counterpart upstream.

@@ -47,7 +47,7 @@ AUTHORIZATION_SECONDS = Family(
 CERTIFICATE_SECONDS = Family(
     name="apiserver_client_certificate_expiration_seconds",
     kind="histogram",
-    help="Remaining lifetime of the client certificates of requests.",
+    help="Distribution of the remaining lifetime on the certificate used to authenticate a request.",
     # Seconds: minutes and hours first, then 1 day to 1 year.
     buckets=(
         *(0.0, 1800.0, 3600.0, 7200.0, 21600.0, 43200.0),

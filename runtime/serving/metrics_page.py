@@ -21,8 +21,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
-from kcm.runtime.flags.values import show_float
 from kcm.runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metrics, Series
 
 # A counter without "_total" in its name, which the library takes for a metric of unknown type. OpenMetrics has none.
@@ -30,15 +30,21 @@ _UNTYPED = re.compile(rb"^(# TYPE \S+) untyped$", re.MULTILINE)
 
 
 class MetricsPage:
-    """Page of some metrics. process: add process_* and python_* of this process."""
+    """Page of some metrics.
 
-    def __init__(self, metrics: Metrics, *, process: bool) -> None:
+    process: add process_* and python_* of this process.
+    start_time: add only process_start_time_seconds of them, as on upstream's page /metrics/slis.
+    """
+
+    def __init__(self, metrics: Metrics, *, process: bool, start_time: bool = False) -> None:
         self._registry = CollectorRegistry(auto_describe=False)
         if process:
             ProcessCollector(registry=self._registry)
             PlatformCollector(registry=self._registry)
             GCCollector(registry=self._registry)
             self._registry.register(_GoProcess())
+        if start_time:
+            self._registry.register(_StartTime())
         self._registry.register(_FromMetrics(metrics))
 
     def render(self, accept: str) -> tuple[bytes, str]:
@@ -50,19 +56,28 @@ class MetricsPage:
         return body, content_type
 
 
+class _StartTime(Collector):
+    def collect(self) -> Iterator[Metric]:
+        for metric in ProcessCollector(registry=None).collect():
+            if metric.name == "process_start_time_seconds":
+                metric.documentation = f"[ALPHA] {metric.documentation}"
+                yield metric
+
+
 class _GoProcess(Collector):
     """Metrics that Go's runtime and its Prometheus client report of each process, as far as Python has a counterpart.
 
-    With them the panels of dashboards for kube-controller-manager have data.
+    With them the panels of dashboards for kube-controller-manager have data. The help texts are those of the Prometheus
+    client for Go: as goroutines count the threads and the tasks of this server, as version that of Python.
     """
 
     def collect(self) -> Iterator[Metric]:
         threads = threading.active_count()
         with contextlib.suppress(RuntimeError):  # no event loop runs on this thread
             tasks = len(asyncio.all_tasks())
-            yield GaugeMetricFamily("go_goroutines", "Number of threads, and of tasks of this server.", threads + tasks)
-        yield GaugeMetricFamily("go_threads", "Number of threads.", threads)
-        info = GaugeMetricFamily("go_info", "Version of the Python interpreter.", labels=["version"])
+            yield GaugeMetricFamily("go_goroutines", "Number of goroutines that currently exist.", threads + tasks)
+        yield GaugeMetricFamily("go_threads", "Number of OS threads created.", threads)
+        info = GaugeMetricFamily("go_info", "Information about the Go environment.", labels=["version"])
         info.add_metric([f"python{platform.python_version()}"], 1)
         yield info
         with contextlib.suppress(ImportError, OSError, ValueError):
@@ -77,7 +92,9 @@ class _GoProcess(Collector):
             traffic = _network_traffic(Path("/proc/self/net/netstat").read_text())
             for name, direction, value in zip(("receive", "transmit"), ("received", "sent"), traffic, strict=True):
                 yield CounterMetricFamily(
-                    f"process_network_{name}_bytes", f"Number of bytes {direction} by the process.", value
+                    f"process_network_{name}_bytes",
+                    f"Number of bytes {direction} by the process over the network.",
+                    value,
                 )
 
 
@@ -119,6 +136,11 @@ def _metric(family: Family, all_series: Iterable[tuple[tuple[str, ...], Series]]
 
 
 def _cumulated(histogram: Histogram) -> list[tuple[str, float]]:
-    """Return cumulative buckets, as Prometheus has them."""
-    bounds = [*map(show_float, histogram.bounds), "+Inf"]
+    """Return cumulative buckets, with their bounds as Go's Prometheus client writes them ("1", "2.592e+06")."""
+    bounds = [*map(_go_float, histogram.bounds), "+Inf"]
     return list(zip(bounds, map(float, accumulate(histogram.counts)), strict=True))
+
+
+def _go_float(value: float) -> str:
+    text: str = floatToGoString(value)  # type: ignore[no-untyped-call]
+    return text.removesuffix(".0")

@@ -228,7 +228,7 @@ def _metrics(page: MetricsPage) -> PageFunction:
 
 
 def _resettable(metrics: Metrics) -> PageFunction:
-    show = _metrics(MetricsPage(metrics, process=False))
+    show = _metrics(MetricsPage(metrics, process=False, start_time=True))
 
     async def show_or_reset(request: PageRequest) -> PageResponse:
         if request.method != "DELETE":

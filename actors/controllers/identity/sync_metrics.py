@@ -25,14 +25,19 @@ _BUCKETS = tuple(0.001 * 2**number for number in range(15))
 _CODES = {NotFound: 404, AlreadyExists: 409, Conflict: 409, Gone: 410, Throttled: 429}
 
 
-def families(subsystem: str, *, help: str) -> tuple[Family, Family]:
+def families(subsystem: str, *, help: str, duration_help: str = "") -> tuple[Family, Family]:
     """Return the definitions of a controller's sync counter and sync duration histogram.
 
     subsystem: prefix of the metric names.
+    duration_help: help text of the histogram; "" for that of the counter.
     """
     total = Family(name=f"{subsystem}_sync_total", kind="counter", help=help, labels=("code",))
     duration = Family(
-        name=f"{subsystem}_sync_duration_seconds", kind="histogram", help=help, labels=("code",), buckets=_BUCKETS
+        name=f"{subsystem}_sync_duration_seconds",
+        kind="histogram",
+        help=duration_help or help,
+        labels=("code",),
+        buckets=_BUCKETS,
     )
     return total, duration
 

@@ -50,7 +50,9 @@ QUEUE = "ca_cert_publisher_cluster_trust_bundles"
 KEY = ""
 ARRIVAL_CHECK = 1.0  # seconds between checks whether the informer of the bundles has synced
 TOTAL, DURATION = families(
-    "clustertrustbundle_publisher", help="Number of syncs that occurred in cluster trust bundle publisher."
+    "clustertrustbundle_publisher",
+    help="Number of syncs that occurred in cluster trust bundle publisher.",
+    duration_help="The time it took to sync a cluster trust bundle.",
 )
 
 

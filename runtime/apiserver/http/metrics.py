@@ -19,23 +19,33 @@ _BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.
 REQUESTS = Family(
     name="apiserver_request_total",
     kind="counter",
-    help="Requests, by resource, verb and status of the response.",
+    help="Counter of apiserver requests broken out for each verb, dry run value, group, version, "
+    "resource, scope, component, and HTTP response code.",
     labels=("verb", "dry_run", *_REQUEST_LABELS[1:], "code"),
+    stability="STABLE",
 )
 DURATION = Family(
     name="apiserver_request_duration_seconds",
     kind="histogram",
-    help="How long requests took, without watches.",
+    help="Response latency distribution in seconds for each verb, dry run value, group, version, "
+    "resource, subresource, scope and component.",
     labels=("verb", "dry_run", *_REQUEST_LABELS[1:]),
     buckets=(*_BUCKETS, 30.0, 45.0, 60.0),
+    stability="STABLE",
 )
 LONG_RUNNING = Family(
-    name="apiserver_longrunning_requests", kind="gauge", help="Watches that are open.", labels=_REQUEST_LABELS
+    name="apiserver_longrunning_requests",
+    kind="gauge",
+    help="Gauge of all active long-running apiserver requests broken out by verb, group, version, "
+    "resource, scope and component. Not all requests are tracked this way.",
+    labels=_REQUEST_LABELS,
+    stability="STABLE",
 )
 OBJECTS = Family(
     name="apiserver_resource_objects",
     kind="gauge",
-    help="Objects that are stored, by resource.",
+    help="Number of stored objects at the time of last check split by kind. In case of a fetching error, "
+    "the value will be -1.",
     labels=("group", "resource"),
 )
 _COMPONENT = "apiserver"

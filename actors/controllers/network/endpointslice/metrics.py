@@ -22,14 +22,16 @@ ADDED = Family(
     kind="histogram",
     help="Number of endpoints added on each Service sync",
     buckets=_BUCKETS,
+    stability="BETA",
 )
 REMOVED = Family(
     name=f"{_SUBSYSTEM}endpoints_removed_per_sync",
     kind="histogram",
     help="Number of endpoints removed on each Service sync",
     buckets=_BUCKETS,
+    stability="BETA",
 )
-FAMILIES = slice_families(_SUBSYSTEM)
+FAMILIES = slice_families(_SUBSYSTEM, stability="BETA")
 DESIRED, SLICES, DESIRED_SLICES, CHANGES = FAMILIES
 CHANGED = Family(
     name=f"{_SUBSYSTEM}endpointslices_changed_per_sync",
@@ -44,6 +46,7 @@ DISTRIBUTIONS = Family(
     kind="gauge",
     help="Number of Services using some specific trafficDistribution",
     labels=("traffic_distribution",),
+    stability="BETA",
 )
 
 

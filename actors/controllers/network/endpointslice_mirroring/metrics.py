@@ -37,7 +37,7 @@ DURATION = Family(
     help="Duration of syncEndpoints() in seconds",
     buckets=_SECONDS,
 )
-FAMILIES = slice_families(_SUBSYSTEM)
+FAMILIES = slice_families(_SUBSYSTEM, stability="ALPHA")
 DESIRED, SLICES, DESIRED_SLICES, CHANGES = FAMILIES
 
 

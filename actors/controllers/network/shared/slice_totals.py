@@ -19,18 +19,30 @@ class SliceFamilies(NamedTuple):
     changes: Family
 
 
-def slice_families(subsystem: str) -> SliceFamilies:
+def slice_families(subsystem: str, *, stability: str) -> SliceFamilies:
     """Return the definitions of the metrics that both controllers of EndpointSlices have.
 
     subsystem: prefix of the metrics' names.
+    stability: stability level of the gauges; the counter is ALPHA.
     """
     return SliceFamilies(
-        Family(name=f"{subsystem}endpoints_desired", kind="gauge", help="Number of endpoints desired"),
-        Family(name=f"{subsystem}num_endpoint_slices", kind="gauge", help="Number of EndpointSlices"),
+        Family(
+            name=f"{subsystem}endpoints_desired",
+            kind="gauge",
+            help="Number of endpoints desired",
+            stability=stability,
+        ),
+        Family(
+            name=f"{subsystem}num_endpoint_slices",
+            kind="gauge",
+            help="Number of EndpointSlices",
+            stability=stability,
+        ),
         Family(
             name=f"{subsystem}desired_endpoint_slices",
             kind="gauge",
             help="Number of EndpointSlices that would exist with perfect endpoint allocation",
+            stability=stability,
         ),
         Family(
             name=f"{subsystem}changes", kind="counter", help="Number of EndpointSlice changes", labels=("operation",)

@@ -32,6 +32,7 @@ EVICTIONS = Family(
     kind="counter",
     help="Number of Node evictions that happened since current instance of NodeController started.",
     labels=ZONE,
+    stability="STABLE",
 )
 UPDATE_NODE_HEALTH = Family(
     name="node_collector_update_node_health_duration_seconds",

@@ -61,7 +61,7 @@ OPERATION_SECONDS = Family(
 OPERATION_ERRORS = Family(
     name="volume_operation_total_errors",
     kind="counter",
-    help="Total volume operation errors (deprecated)",
+    help="Total volume operation errors",
     labels=_OPERATION,
 )
 ERRORS_TOTAL = Family(

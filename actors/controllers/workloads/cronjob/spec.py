@@ -17,6 +17,7 @@ CREATION_SKEW = Family(
     kind="histogram",
     help="Time between when a cronjob is scheduled to be run, and when the corresponding job is created",
     buckets=tuple(float(2**power) for power in range(10)),
+    stability="STABLE",
 )
 
 

@@ -25,12 +25,14 @@ RECONCILIATIONS = Family(
     name="horizontal_pod_autoscaler_controller_reconciliations_total",
     kind="counter",
     help=f"Number of reconciliations of HPA controller. {_LABELS}{_ERRORS}{_FIRST}",
+    stability="BETA",
     labels=("action", "error"),
 )
 RECONCILIATION_SECONDS = Family(
     name="horizontal_pod_autoscaler_controller_reconciliation_duration_seconds",
     kind="histogram",
     help=f"The time(seconds) that the HPA controller takes to reconcile once. {_LABELS}{_ERRORS}{_FIRST}",
+    stability="BETA",
     labels=("action", "error"),
     buckets=_BUCKETS,
 )
@@ -38,12 +40,14 @@ COMPUTATIONS = Family(
     name="horizontal_pod_autoscaler_controller_metric_computation_total",
     kind="counter",
     help=f"Number of metric computations. {_LABELS}{_ERRORS}{_TYPE}",
+    stability="BETA",
     labels=("action", "error", "metric_type"),
 )
 COMPUTATION_SECONDS = Family(
     name="horizontal_pod_autoscaler_controller_metric_computation_duration_seconds",
     kind="histogram",
     help=f"The time(seconds) that the HPA controller takes to calculate one metric. {_LABELS} T{_ERROR}{_TYPE}",
+    stability="BETA",
     labels=("action", "error", "metric_type"),
     buckets=_BUCKETS,
 )

@@ -21,13 +21,21 @@ SYNC_DURATION = Family(
     help="The time it took to sync a job",
     labels=_SYNC_LABELS,
     buckets=tuple(0.004 * 2**power for power in range(15)),
+    stability="STABLE",
 )
-SYNCS = Family(name=f"{_SUBSYSTEM}job_syncs_total", kind="counter", help="The number of job syncs", labels=_SYNC_LABELS)
+SYNCS = Family(
+    name=f"{_SUBSYSTEM}job_syncs_total",
+    kind="counter",
+    help="The number of job syncs",
+    labels=_SYNC_LABELS,
+    stability="STABLE",
+)
 FINISHED = Family(
     name=f"{_SUBSYSTEM}jobs_finished_total",
     kind="counter",
     help="The number of finished jobs",
     labels=("completion_mode", "result", "reason"),
+    stability="STABLE",
 )
 BY_EXTERNAL_CONTROLLER = Family(
     name=f"{_SUBSYSTEM}jobs_by_external_controller_total",
@@ -40,29 +48,43 @@ PODS_FINISHED = Family(
     kind="counter",
     help="The number of finished Pods that are fully tracked",
     labels=("completion_mode", "result"),
+    stability="STABLE",
 )
 FAILURES_BY_POLICY = Family(
     name=f"{_SUBSYSTEM}pod_failures_handled_by_failure_policy_total",
     kind="counter",
-    help="The number of failed Pods handled by failure policy, by the action of the rule that matched",
+    help="The number of failed Pods handled by failure policy with respect to the failure policy action "
+    "applied based on the matched rule. Possible values of the action label correspond to the "
+    'possible values for the failure policy rule action, which are: "FailJob", "Ignore" and "Count".',
     labels=("action",),
+    stability="BETA",
 )
 TRACKED_FINISHED = Family(
     name=f"{_SUBSYSTEM}terminated_pods_tracking_finalizer_total",
     kind="counter",
-    help="The number of terminated pods (phase=Failed|Succeeded) with the finalizer batch.kubernetes.io/job-tracking",
+    help="The number of terminated pods (phase=Failed|Succeeded) that have the finalizer "
+    'batch.kubernetes.io/job-tracking The event label can be "add" or "delete".',
     labels=("event",),
+    stability="BETA",
 )
 FINISHED_INDEXES = Family(
     name=f"{_SUBSYSTEM}job_finished_indexes_total",
     kind="counter",
-    help="The number of finished indexes",
+    help="The number of finished indexes. Possible values for the\n\t\t\t"
+    'status label are: "succeeded", "failed". Possible values for the\n\t\t\t'
+    'backoffLimit label are: "perIndex" and "global"',
     labels=("status", "backoffLimit"),
 )
 PODS_CREATED = Family(
     name=f"{_SUBSYSTEM}job_pods_creation_total",
     kind="counter",
-    help="The number of Pods created by the Job controller, by why and with which outcome",
+    help="The number of Pods created by the Job controller labelled with a reason for the Pod creation.\n"
+    "This metric also distinguishes between Pods created using different PodReplacementPolicy "
+    "settings.\n"
+    'Possible values of the "reason" label are:\n'
+    '"new", "recreate_terminating_or_failed", "recreate_failed".\n'
+    'Possible values of the "status" label are:\n'
+    '"succeeded", "failed".',
     labels=("reason", "status"),
 )
 STALE_SKIPS = Family(

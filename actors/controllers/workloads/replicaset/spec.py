@@ -11,7 +11,10 @@ from kcm.runtime.metrics.registry import Family
 AGE_RATIO = Family(
     name="replicaset_controller_sorting_deletion_age_ratio",
     kind="histogram",
-    help="The ratio of chosen deleted pod's ages to the current youngest pod's age (at the time).",
+    help="The ratio of chosen deleted pod's ages to the current youngest pod's age (at the time). Should "
+    "be <2. The intent of this metric is to measure the rough efficacy of the LogarithmicScaleDown "
+    "feature gate's effect on the sorting (and deletion) of pods when a replicaset scales down. This "
+    "only considers Ready pods when calculating and reporting.",
     buckets=tuple(0.25 * 2.0**exponent for exponent in range(6)),
 )
 
