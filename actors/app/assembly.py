@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
 
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from kcm.actors.engine.event_recorder import EventRecorder
 from kcm.actors.engine.informer import Informer, InformerLimits
 from kcm.actors.engine.manager import ControllerManager
 from kcm.actors.engine.manager.plan import ControllerPlan, DiscoveredInformer, ManagerPlan, MigrationPlan, Steering
+from kcm.actors.engine.vitals import ControllerVitals
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.actor_names import (
     DISCOVERY,
@@ -37,19 +38,23 @@ from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import LEASE_CANDIDATES
 from kcm.runtime.calls.prepared_calls import Calls
+from kcm.runtime.client.api import HasServer
 from kcm.runtime.metrics.families import (
     HUNG_CALLS,
     LEADER_ELECTION_MASTER_STATUS,
     LEADER_ELECTION_SLOWPATH,
     REST_CLIENT_RATE_LIMITER_DURATION,
+    RUNNING_CONTROLLERS,
     UNREADABLE_OBJECTS,
 )
-from kcm.runtime.metrics.meters import rate_limiter_use
+from kcm.runtime.metrics.meters import InformerMeter, rate_limiter_use
 from kcm.runtime.metrics.registry import Reading
 from kcm.runtime.scheduling.limiters import TokenBucket
 from kcm.runtime.scheduling.permits import Terms
 from kcm.runtime.system.actor import ActorSpec, Context
 from kcm.runtime.tables.table import Table
+
+MANAGER_LABEL = "kube-controller-manager"
 
 
 def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled: Iterable[str]) -> ManagerPlan:
@@ -73,6 +78,7 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
         table_id: _informer(assembly, table, seed=seeds.getrandbits(32)) for table_id, table in assembly.tables.items()
     }
     assembly.metrics.add_source(_unreadable_objects(assembly, tuple(controllers)))
+    assembly.metrics.add_source(partial(_running_controllers, assembly))
     infrastructure = [
         _dispatcher(assembly, specs, chosen),
         _recorder(assembly, seed=seeds.getrandbits(32)),
@@ -125,6 +131,8 @@ def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
         silence=options.generic.watch_silence_limit, streaming_lists=options.feature_gates["WatchListClient"]
     )
 
+    meter = InformerMeter(assembly.metrics, table.resource) if table.id == table.resource.id else None
+
     def build(context: Context) -> Informer:
         return Informer(
             context,
@@ -134,6 +142,7 @@ def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
             outage=assembly.outage,
             seed=seed,
             warnings=assembly.warnings,
+            meter=meter,
         )
 
     return ActorSpec(name=informer_name(table.id), build=build, never_blocks=True)
@@ -177,6 +186,24 @@ def _unreadable_objects(assembly: Assembly, controllers: tuple[str, ...]) -> Cal
     return read
 
 
+# Controllers that upstream reports as running, with their names in this metric.
+# Sources, kubernetes v1.36: pkg/controller/nodeipam, staging/src/k8s.io/cloud-provider/controllers.
+RUNNING_NAMES: Mapping[str, str] = {
+    "node-ipam-controller": "nodeipam",
+    "node-route-controller": "route",
+    "service-lb-controller": "service",
+    "cloud-node-lifecycle-controller": "cloud-node-lifecycle",
+}
+
+
+def _running_controllers(assembly: Assembly) -> Iterable[Reading]:
+    """Report which of RUNNING_NAMES run in this process, as a source of metrics."""
+    for name, shown in RUNNING_NAMES.items():
+        vitals = assembly.vitals.of(controller_name(name), ControllerVitals)
+        if vitals is not None:
+            yield RUNNING_CONTROLLERS, (shown, MANAGER_LABEL), float(vitals.ready)
+
+
 # The infrastructure.
 
 
@@ -205,7 +232,11 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
     assembly.metrics.add_source(rate_limiter_use(lambda: saturation(buckets, assembly.clock.monotonic())))
     if assembly.calls is not None:
         assembly.metrics.gauge(HUNG_CALLS).read_from(partial(_hung_calls, assembly.calls))
-    waited = assembly.metrics.histogram(REST_CLIENT_RATE_LIMITER_DURATION, "ALL", "")
+    host = assembly.transport.host if isinstance(assembly.transport, HasServer) else ""
+    waits = {
+        method: assembly.metrics.histogram(REST_CLIENT_RATE_LIMITER_DURATION, method, host)
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
+    }
 
     def build(context: Context) -> Dispatcher:
         return Dispatcher(
@@ -213,7 +244,7 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
             transport=assembly.transport,
             ledger=assembly.ledger,
             limits=limits,
-            waited=lambda _client, seconds: waited.observe(seconds),
+            waited=lambda method, seconds: waits[method].observe(seconds),
             buckets=buckets,
             calls=assembly.calls,
             functions=assembly.functions,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,13 @@ from kcm.runtime.client.http_session import OWN_CLIENT
 from kcm.runtime.client.request_form import UserAgents, program_or_error
 from kcm.runtime.client.transport import HttpTransport
 from kcm.runtime.logs.standard_log import standard_log
-from kcm.runtime.metrics.families import TRANSPORT_CALLS, TRANSPORTS
+from kcm.runtime.metrics.families import (
+    CERTIFICATE_ROTATION_GC,
+    EXEC_PLUGIN_CERTIFICATE_AGE,
+    EXEC_PLUGIN_TTL,
+    TRANSPORT_CALLS,
+    TRANSPORTS,
+)
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.termination import Ending
 from kcm.runtime.process.version import this_version
@@ -60,6 +67,9 @@ def connect(
         config, agents=agents, metrics=metrics, clock=clock, log=log, accounts=accounts, others=others
     )
     transport.start()
+    metrics.gauge(EXEC_PLUGIN_TTL).set(math.inf)  # shown unless an exec plugin prints certificates
+    metrics.histogram(EXEC_PLUGIN_CERTIFICATE_AGE)
+    metrics.counter(CERTIFICATE_ROTATION_GC)  # stays 0: transports are closed, not garbage collected
     metrics.gauge(TRANSPORTS).inc()
     metrics.counter(TRANSPORT_CALLS, "miss").inc()
     return transport

@@ -127,6 +127,17 @@ class Transport(Protocol):
 
 
 @runtime_checkable
+class HasServer(Protocol):
+    """Transport with one API server.
+
+    host: host and port in the server's URL, as metrics have it.
+    """
+
+    @property
+    def host(self) -> str: ...
+
+
+@runtime_checkable
 class ReadsAsItComes(Protocol):
     """Transport that delivers the body of a response in parts, for bodies that are too large for memory."""
 

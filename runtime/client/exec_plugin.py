@@ -18,6 +18,7 @@ from msgspec import Struct
 from kcm.protocols.times import parse_time
 from kcm.runtime.client.config import ConfigError, Credential
 from kcm.runtime.client.credentials import bearer
+from kcm.runtime.client.exec_certificates import ExecCertificates
 from kcm.runtime.metrics.families import REST_CLIENT_EXEC_PLUGIN_CALLS
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import Clock
@@ -47,11 +48,14 @@ class ExecPlugin:
 
     def __init__(self, spec: ExecSpec, *, environ: Mapping[str, str], clock: Clock, metrics: Metrics) -> None:
         self._spec, self._clock, self._metrics = spec, clock, metrics
+        self._certificates = ExecCertificates(metrics, clock)
         self._environ = {**environ, **dict(spec.env), "KUBERNETES_EXEC_INFO": exec_info(spec)}
 
     def load(self) -> Credential:
         printed = self._run()
-        return parse_exec_credential(printed, spec=self._spec, now=self._clock.now())
+        credential = parse_exec_credential(printed, spec=self._spec, now=self._clock.now())
+        self._certificates.loaded(credential.certificate)
+        return credential
 
     def _run(self) -> bytes:
         spec = self._spec

@@ -77,7 +77,8 @@ class HttpTransport:
         self._config, self._agents = config, agents
         self._clock, self._log = clock, log
         self._timeout, self._connect_timeout = timeout, connect_timeout
-        self._metrics = ClientMetrics(metrics, host=host_of(config.server))
+        self._host = host_of(config.server)
+        self._metrics = ClientMetrics(metrics, host=self._host)
         self._thread = LoopThread(name="http", log=log, broken=self._break)
         self._trouble: str | None = None
         self._ending = Event()  # ends all pauses
@@ -95,6 +96,10 @@ class HttpTransport:
         self._delayed: dict[str, tuple[_Call, Response]] = {}  # by alarm: calls that are retried later
         self._delays = 0
         self._watches: dict[ClientStream, Exchange] = {}
+
+    @property
+    def host(self) -> str:
+        return self._host
 
     def start(self) -> None:
         """Connect, and send the requests that were queued before. Raises ConfigError if the TLS files are unusable."""

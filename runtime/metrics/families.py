@@ -1,19 +1,22 @@
 """Metrics that are shared by several controllers or belong to none, with upstream's names.
 
 Sources, Kubernetes 1.36: component-base/metrics/prometheus/{workqueue,restclient,version,slis},
-component-base/metrics/prometheus/clientgo/leaderelection,
+component-base/metrics/prometheus/clientgo/{fifo,leaderelection},
 controller-manager/pkg/{leadermigration,informerfactory}. Metrics named kcm_… have no counterpart upstream.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import accumulate
 from operator import mul
+from types import MappingProxyType
 
 from kcm.runtime.metrics.registry import Family
 
 QUEUE_BUCKETS = tuple(accumulate([1e-8, *[10.0] * 9], mul))  # with the rounding errors of upstream, which labels show
 CLIENT_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+INFORMER_LABELS = ("name", "group", "version", "resource")
 SIZE_BUCKETS = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0)
 
 WORKQUEUE_DEPTH = Family(
@@ -115,6 +118,25 @@ REST_CLIENT_EXEC_PLUGIN_CALLS = Family(
     labels=("code", "call_status"),
 )
 
+EXEC_PLUGIN_TTL = Family(
+    name="rest_client_exec_plugin_ttl_seconds",
+    kind="gauge",
+    help="Gauge of the shortest TTL (time-to-live) of the client certificate(s) managed by the auth exec plugin. The "
+    "value is in seconds until certificate expiry (negative if already expired). If auth exec plugins are unused or "
+    "manage no TLS certificates, the value will be +INF.",
+)
+EXEC_PLUGIN_CERTIFICATE_AGE = Family(
+    name="rest_client_exec_plugin_certificate_rotation_age",
+    kind="histogram",
+    help="Histogram of the number of seconds the last auth exec plugin client certificate lived before being rotated. "
+    "If auth exec plugin client certificates are unused, histogram will contain no data.",
+    # Seconds: 10 and 30 minutes, 1 and 4 hours, 1 day, 1 week, 1, 3 and 6 months, 1 and 4 years.
+    buckets=(
+        *(600.0, 1800.0, 3600.0, 14400.0, 86400.0, 604800.0),
+        *(2592000.0, 7776000.0, 15552000.0, 31104000.0, 124416000.0),
+    ),
+)
+
 TRANSPORTS = Family(
     name="rest_client_transport_cache_entries", kind="gauge", help="Number of transport entries in the internal cache."
 )
@@ -125,6 +147,26 @@ TRANSPORT_CALLS = Family(
     "obtained from the cache, miss: created and added to the cache, miss-gc: recreated and added "
     "back to the cache after being garbage collected, uncacheable: created and not cached",
     labels=("result",),
+)
+
+CERTIFICATE_ROTATION_GC = Family(
+    name="rest_client_transport_cert_rotation_gc_calls_total",
+    kind="counter",
+    help="Number of times a cert rotation goroutine cancel func is called via GC cleanup of the associated transport",
+)
+
+INFORMER_QUEUED_ITEMS = Family(
+    name="informer_queued_items",
+    kind="gauge",
+    help="Number of items currently queued in the FIFO.",
+    labels=INFORMER_LABELS,
+)
+INFORMER_PROCESSING_LATENCY = Family(
+    name="informer_processing_latency_seconds",
+    kind="histogram",
+    help="Time taken to process events after popping from the queue.",
+    labels=INFORMER_LABELS,
+    buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
 )
 
 LEADER_ELECTION_MASTER_STATUS = Family(
@@ -206,6 +248,27 @@ RUNNING_CONTROLLERS = Family(
     help="Indicates where instances of a controller are currently running",
     labels=("name", "manager"),
     stability="BETA",
+)
+
+
+def _stale_sync_skips(subsystem: str, kind: str) -> Family:
+    return Family(
+        name=f"{subsystem}_stale_sync_skips_total",
+        kind="counter",
+        help=f"Total number of {kind} syncs skipped due to a stale watch cache.",
+        labels=("group", "resource"),
+    )
+
+
+# By the controller's name. Upstream has one metric for ReplicaSets and ReplicationControllers.
+STALE_SYNC_SKIPS: Mapping[str, Family] = MappingProxyType(
+    {
+        "daemonset-controller": _stale_sync_skips("daemonset_controller", "DaemonSet"),
+        "job-controller": _stale_sync_skips("job_controller", "Job"),
+        "replicaset-controller": _stale_sync_skips("replicaset_controller", "ReplicaSet"),
+        "replicationcontroller-controller": _stale_sync_skips("replicaset_controller", "ReplicaSet"),
+        "statefulset-controller": _stale_sync_skips("statefulset_controller", "StatefulSet"),
+    }
 )
 
 HEALTHCHECK = Family(

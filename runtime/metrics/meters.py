@@ -6,16 +6,21 @@ import platform
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from typing import Any
 
+from kcm.protocols.resources import Resource
 from kcm.runtime.metrics.families import (
     BUILD_INFO,
     DISABLED_METRICS,
     FEATURE_ENABLED,
     GIVEN_UP_KEYS,
     HIDDEN_METRICS,
+    INFORMER_PROCESSING_LATENCY,
+    INFORMER_QUEUED_ITEMS,
     RECONCILE_ERRORS,
     RECONCILIATIONS,
     REGISTERED_METRICS,
+    STALE_SYNC_SKIPS,
     UNEXPECTED_LABELS,
     VERSION_INFO,
     WORKQUEUE_ADDS,
@@ -88,6 +93,31 @@ class WorkQueueMeter(QueueMeter):
         self._metrics.counter(GIVEN_UP_KEYS, self._name).inc()
 
 
+class InformerMeter:
+    """Metrics of one informer, informer_*, without those of tables that contain a selection only.
+
+    The label `resource` is the kind with an appended "s", as upstream's generated informers have it: "ingresss".
+
+    latency: seconds from the first message of a batch until its changes were sent to the subscribers.
+    """
+
+    def __init__(self, metrics: Metrics, resource: Resource[Any]) -> None:
+        version = resource.api_version.rpartition("/")[2]
+        labels = (INFORMER_NAME, resource.group, version, f"{resource.kind.lower()}s")
+        self._queued = metrics.gauge(INFORMER_QUEUED_ITEMS, *labels)
+        self.latency = metrics.histogram(INFORMER_PROCESSING_LATENCY, *labels)
+
+    def follow(self, pending: Callable[[], int]) -> None:
+        """Report at each scrape how many received changes wait to be sent to the subscribers."""
+        self._queued.read_from(pending)
+
+    def ended(self) -> None:
+        self._queued.read_from(lambda: 0.0)
+
+
+INFORMER_NAME = "kube-controller-manager"  # of upstream's only shared informer factory
+
+
 class ReconcileMeter:
     """Counters of one controller's reconciliations by result, and of their errors by kind."""
 
@@ -102,6 +132,13 @@ class ReconcileMeter:
         self._by_result[result].inc()
         if result == "error":
             self._metrics.counter(RECONCILE_ERRORS, self._name, kind).inc()
+
+    def skipped_as_stale(self, resource_id: str) -> None:
+        """Count a reconciliation that waits for a stale table. resource_id: Resource.id of this table."""
+        family = STALE_SYNC_SKIPS.get(self._name)
+        if family is not None:
+            version, _, resource = resource_id.rpartition("/")
+            self._metrics.counter(family, version.rpartition("/")[0], resource).inc()
 
 
 RESULTS = ("success", "error", "requeue", "requeue_after")  # as controller_runtime_reconcile_total

@@ -79,6 +79,11 @@ class Gauge:
         """Call `read` for the value at each scrape, on the thread of the scrape."""
         self._read = read
 
+    def read_least(self, read: Callable[[], float]) -> None:
+        """Show the least value of this function and of the functions that were passed before."""
+        others = self._read
+        self._read = read if others is None else lambda: min(others(), read())
+
     @property
     def value(self) -> float:
         return self._value if self._read is None else self._read()

@@ -1,7 +1,8 @@
-"""Metrics of kube-controller-manager and of kcm, compared by name, type and labels after the same work.
+"""Metrics of kube-controller-manager and of kcm, compared after the same work: /metrics and /metrics/slis.
 
-`metric_differences.yml` lists the differences with their reasons: a family that is new on either side, or no longer
-different, fails the test.
+Compared are the names of families, their type, label names, buckets and help text, and the label values of their
+series. `metric_differences.yml` lists the differences with their reasons: a difference that is not listed, or a listed
+one that no longer exists, fails the test.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import re
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -26,7 +28,24 @@ from tests.support.certificates import Authority, Pair, client_context
 pytestmark = [pytest.mark.e2e, pytest.mark.cluster, pytest.mark.timeout(300)]
 DIFFERENCES = Path(__file__).parent / "metric_differences.yml"
 SERVICE = "kubernetes.io/service-name"
-Shape = tuple[str, tuple[str, ...]]  # type, and names of labels
+REAL, OURS = "kube-controller-manager", "kcm"
+_LABEL = re.compile(r'(\w+)="((?:[^"\\\\]|\\\\.)*)"')
+
+
+class FamilyOnPage(NamedTuple):
+    """Family of a page, without the values of its series.
+
+    help: text, with the stability level in brackets before it.
+    labels: names, without "le" and "quantile".
+    buckets: upper bounds as in the label "le"; empty if it is not a histogram.
+    series: each as its labels, such as 'code="200",method="GET"'.
+    """
+
+    type: str
+    help: str
+    labels: frozenset[str]
+    buckets: frozenset[str]
+    series: frozenset[str]
 
 
 def page(port: int, path: str, pair: Pair) -> str:
@@ -36,14 +55,51 @@ def page(port: int, path: str, pair: Pair) -> str:
         return str(response.read().decode())
 
 
-def shapes(text: str) -> dict[str, Shape]:
-    """Parse a page in Prometheus' text format: type and label names of each family that has a series."""
-    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
-    labels: dict[str, set[str]] = {}
+def families(text: str) -> dict[str, FamilyOnPage]:
+    """Parse the families that have series from a page in Prometheus' text format.
+
+    In label values the API server's address becomes "SERVER", and NUL, which separates region and zone, is removed.
+    """
+    types, helps = (dict(re.findall(rf"^# {what} (\S+) (.*)$", text, re.MULTILINE)) for what in ("TYPE", "HELP"))
+    all_labels: dict[str, list[dict[str, str]]] = {}
+    text = re.sub(r"127\.0\.0\.1:\d+", "SERVER", text).replace("\0:", "")
     for name, inside in re.findall(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? \S+$", text, re.MULTILINE):
         family = name if name in types else re.sub(r"_(bucket|sum|count)$", "", name)
-        labels.setdefault(family, set()).update(re.findall(r'(\w+)="', inside))
-    return {name: (types[name], tuple(sorted(found - {"le", "quantile"}))) for name, found in labels.items()}
+        all_labels.setdefault(family, []).append(dict(_LABEL.findall(inside)))
+    return {
+        name: FamilyOnPage(
+            type=types[name],
+            help=helps.get(name, ""),
+            labels=frozenset(label for labels in found for label in labels if label not in ("le", "quantile")),
+            buckets=frozenset(labels["le"] for labels in found if "le" in labels),
+            series=frozenset(map(_series, found)),
+        )
+        for name, found in all_labels.items()
+    }
+
+
+def _series(labels: Mapping[str, str]) -> str:
+    return ",".join(f'{name}="{labels[name]}"' for name in sorted(labels.keys() - {"le", "quantile"}))
+
+
+def differences(real: Mapping[str, FamilyOnPage], ours: Mapping[str, FamilyOnPage]) -> dict[str, list[str]]:
+    """Return the names of different families, and different series as family{labels}, by kind of difference."""
+    both = sorted(real.keys() & ours.keys())
+    return {
+        "only kube-controller-manager": sorted(real.keys() - ours.keys()),
+        "only kcm": sorted(ours.keys() - real.keys()),
+        "another type or other labels": [
+            name for name in both if (real[name].type, real[name].labels) != (ours[name].type, ours[name].labels)
+        ],
+        "another help text": [name for name in both if real[name].help != ours[name].help],
+        "other buckets": [name for name in both if real[name].buckets != ours[name].buckets],
+        "series of kube-controller-manager only": [
+            f"{name}{{{series}}}" for name in both for series in sorted(real[name].series - ours[name].series)
+        ],
+        "series of kcm only": [
+            f"{name}{{{series}}}" for name in both for series in sorted(ours[name].series - real[name].series)
+        ],
+    }
 
 
 def flags(server: RealServer, port: int) -> tuple[str, ...]:
@@ -55,6 +111,8 @@ def flags(server: RealServer, port: int) -> tuple[str, ...]:
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
         "--controllers=*,bootstrapsigner,tokencleaner",
+        "--allocate-node-cidrs",
+        "--cluster-cidr=10.244.0.0/16",
         f"--root-ca-file={keys / 'apiserver.crt'}",
         f"--service-account-private-key-file={keys / 'sa.key'}",
         f"--cluster-signing-cert-file={keys / 'apiserver.crt'}",
@@ -65,7 +123,7 @@ def flags(server: RealServer, port: int) -> tuple[str, ...]:
 @contextmanager
 def manager(who: str, server: RealServer, port: int) -> Iterator[Program]:
     log = server.directory / f"{who}.log"
-    if who == "kcm":
+    if who == OURS:
         program = run_kcm(log, *flags(server, port)).program
     else:
         program = spawn([str(server.binaries / "kube-controller-manager"), *flags(server, port)], log)
@@ -107,52 +165,59 @@ def service(name: str, labels: Object) -> Object:
 def test_metrics_are_those_of_the_real_manager(tmp_path: Path) -> None:
     assets, clients = assets_or_skip(), Authority(tmp_path, "clients")
     root = clients.issue("root", groups=("system:masters",))
-    found: dict[str, dict[str, Shape]] = {}
+    found: dict[str, dict[str, FamilyOnPage]] = {}
+    indicators: dict[str, set[str]] = {}
     with (
         real_server(
             tmp_path, assets, f"--client-ca-file={clients.file}", disabled=("TaintNodesByCondition",)
         ) as server,
         hollow_nodes(server.kubeconfig, tmp_path / "hollow.log"),
     ):
-        for who in ("kube-controller-manager", "kcm"):
+        for who in (REAL, OURS):
             port = free_port()
             with manager(who, server, port) as program:
                 leads = 'leader_election_master_status{name="kube-controller-manager"} 1'
                 until(lambda: leads in _page_or_nothing(port, root), f"{who} leads", why=program.text)  # noqa: B023
-                work(Api(server.kubeconfig), "web" if who == "kcm" else "real")
+                work(Api(server.kubeconfig), "web" if who == OURS else "real")
                 zones = "node_collector_zone_size{"
                 until(lambda: zones in _page_or_nothing(port, root), "the zones are known", why=program.text)  # noqa: B023
                 with pytest.raises(urllib.error.HTTPError):  # the API server denies it, which is counted
                     page(port, "/metrics", clients.issue("jane"))
-                found[who] = shapes(page(port, "/metrics", root))
+                page(port, "/healthz", root)  # runs the checks, which /metrics/slis counts
+                slis = families(page(port, "/metrics/slis", root))
+                indicators[who] = set(slis)
+                found[who] = {**slis, **families(page(port, "/metrics", root))}
             api = Api(server.kubeconfig)
             lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager"
             api.request("DELETE", lease)  # so that the next one need not wait until it expires
-    known = yaml.safe_load(DIFFERENCES.read_text())
-    sometimes = _patterns(known.pop("sometimes on one side only"))
-    real, ours = (
-        {name: shape for name, shape in found[who].items() if name not in sometimes}
-        for who in ("kube-controller-manager", "kcm")
-    )
-    differences = {
-        "only kube-controller-manager": sorted(real.keys() - ours.keys()),
-        "only kcm": sorted(ours.keys() - real.keys()),
-        "another type or other labels": sorted(name for name in real.keys() & ours.keys() if real[name] != ours[name]),
+    assert indicators[OURS] == indicators[REAL], indicators
+    unexpected, outdated = judge(differences(found[REAL], found[OURS]), yaml.safe_load(DIFFERENCES.read_text()))
+    explained = {
+        name: (found[REAL][name], found[OURS][name])
+        for names in (unexpected.get("another help text", ()), unexpected.get("other buckets", ()))
+        for name in names
     }
-    unexpected = {
-        side: [name for name in names if not any(re.fullmatch(pattern, name) for pattern in _patterns(known[side]))]
-        for side, names in differences.items()
-    }
-    assert unexpected == {side: [] for side in differences}, {
-        name: (real[name], ours[name]) for name in differences["another type or other labels"]
-    }
-    outdated = [
-        pattern
-        for side, names in differences.items()
-        for pattern in _patterns(known[side])
-        if not any(re.fullmatch(pattern, name) for name in names)
-    ]
+    assert unexpected == {}, explained
     assert outdated == []
+
+
+def judge(
+    found: Mapping[str, Iterable[str]], known: dict[str, dict[str, list[str]]]
+) -> tuple[dict[str, list[str]], list[str]]:
+    """Return the differences that are not listed, by kind, and the patterns of the list that match none."""
+    sometimes = _patterns(known.pop("sometimes on one side only"))
+    assert known.keys() == found.keys()
+    unexpected: dict[str, list[str]] = {}
+    outdated = []
+    for kind, names in found.items():
+        patterns = _patterns(known[kind])
+        others = [name for name in names if not any(re.fullmatch(pattern, name) for pattern in patterns + sometimes)]
+        if others:
+            unexpected[kind] = others
+        outdated += [
+            f"{kind}: {pattern}" for pattern in patterns if not any(re.fullmatch(pattern, name) for name in names)
+        ]
+    return unexpected, outdated
 
 
 def _patterns(by_reason: dict[str, list[str]]) -> list[str]:

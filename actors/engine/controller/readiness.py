@@ -73,7 +73,14 @@ class Readiness:
 
 
 class StaleTableError(RuntimeError):
-    """A deletion was not sent, because a table that it depends on is stale or missing. It is retried later."""
+    """A deletion was not sent, because a table that it depends on is stale or missing. It is retried later.
+
+    resource_id: Resource.id of the table.
+    """
+
+    def __init__(self, text: str, resource_id: str) -> None:
+        super().__init__(text)
+        self.resource_id = resource_id
 
 
 def check_freshness(tables: Tables, commands: Sequence[Command], *, now: float, stale_after: float) -> None:
@@ -81,13 +88,13 @@ def check_freshness(tables: Tables, commands: Sequence[Command], *, now: float, 
     for resource_id in dict.fromkeys(_depended_on(tables, commands)):
         overlay = tables.overlay(resource_id)
         if overlay is None:
-            raise StaleTableError(f"there is no table of {resource_id}")
+            raise StaleTableError(f"there is no table of {resource_id}", resource_id)
         table = overlay.table
         age = table.age(now)
         if age is None or not table.synced:
-            raise StaleTableError(f"the table of {table} has not heard from the server yet")
+            raise StaleTableError(f"the table of {table} has not heard from the server yet", resource_id)
         if age > stale_after:
-            raise StaleTableError(f"the table of {table} is {age:.0f} s old")
+            raise StaleTableError(f"the table of {table} is {age:.0f} s old", resource_id)
 
 
 def _depended_on(tables: Tables, commands: Sequence[Command]) -> Iterable[str]:

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from kcm.actors.engine.controller.held_back import HeldBack
 from kcm.actors.engine.controller.own_writes import refresh, remember, stale_update
-from kcm.actors.engine.controller.readiness import check_freshness, check_readable
+from kcm.actors.engine.controller.readiness import StaleTableError, check_freshness, check_readable
 from kcm.actors.engine.controller.retries import SyncTimeoutError, error_kind, one_line, result_of
 from kcm.actors.engine.controller.rights import RequiredRight, Rights, denied_right
 from kcm.actors.engine.controller.settings import ControllerSettings
@@ -357,6 +357,8 @@ class Work:
         now = self._clock.monotonic()
         self.failed += not isinstance(err, Retry)
         self._meter.raised(result_of(err), error_kind(err))
+        if isinstance(err, StaleTableError):
+            self._meter.skipped_as_stale(err.resource_id)
         task, context = attempt.task, self._context
         add_hint(err, attempt.generator)
         context.system.raised(context.name, f"reconciliation of {task.queue}", task.key, err)

@@ -129,7 +129,7 @@ class Dispatcher(Actor):
         transport: Transport,
         ledger: Ledger,
         limits: DispatchLimits,
-        waited: Callable[[str, float], None] = lambda _client, _seconds: None,
+        waited: Callable[[str, float], None] = lambda _verb, _seconds: None,
         buckets: dict[str, TokenBucket] | None = None,
         calls: Calls | None = None,
         functions: Functions | None = None,
@@ -140,7 +140,7 @@ class Dispatcher(Actor):
     ) -> None:
         """Create a dispatcher. `buckets`, `terms` and `warnings` are shared with later incarnations.
 
-        waited: called with a client and the seconds that its command waited for the rate limit.
+        waited: called with the HTTP method of a request and the seconds that it waited for the rate limit.
         buckets: rate limits by client.
         calls: external calls; None if they are disabled, as in a replay.
         functions: functions of external calls that controllers submitted.
@@ -212,9 +212,7 @@ class Dispatcher(Actor):
                 continue
             if not bucket.try_take(now):
                 return
-            job = queue.popleft()
-            self._waited(client, now - job.since)
-            self._send(job, now)
+            self._send(queue.popleft(), now)
 
     def _refusal(self, job: _Job, now: float) -> str | None:
         if job.incarnation < self._current.get(job.sender, 0):
@@ -241,6 +239,7 @@ class Dispatcher(Actor):
         except (TypeError, ValueError, AttributeError) as err:  # a mistake of this sender does not affect the others
             self._replies.settle(job, Invalid(f"not sent: {err}"))
             return
+        self._waited(request.method, now - job.since)
         replies, is_shown, warnings = self._replies, isinstance(command, SHOWN), self._warnings
         self._ledger.sent(job.sender, job.passage, command)
         if job.span is not None:

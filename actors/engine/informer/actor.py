@@ -34,6 +34,7 @@ from kcm.protocols.watch_lines import (
     version_of,
 )
 from kcm.runtime.client.api import Transport
+from kcm.runtime.metrics.meters import InformerMeter
 from kcm.runtime.system.actor import Actor, Context
 from kcm.runtime.tables.entry import Unreadable
 from kcm.runtime.tables.table import Table, TableWriter
@@ -63,10 +64,16 @@ class Informer(Actor):
         outage: Outage,
         seed: int | None = None,
         warnings: ServerWarnings | None = None,
+        meter: InformerMeter | None = None,
     ) -> None:
-        """Create an incarnation of the informer. outage, warnings: shared by all informers of the API server."""
+        """Create an incarnation of the informer.
+
+        outage, warnings: shared by all informers of the API server.
+        meter: metrics; None to report none.
+        """
         super().__init__(context)
-        self._table, self._limits = table, limits
+        self._table, self._limits, self._meter = table, limits, meter
+        self._batch_began: float | None = None  # when the first message of the current batch arrived
         chance = random.Random(seed)
         self._about = {"resource": table.resource.name}  # facts of each of its log lines
         if str(table.selection):
@@ -105,18 +112,25 @@ class Informer(Actor):
             healed=self._tell_healed,
         )
         self._delivery = Delivery(self._table, self._writer, send=self.tell_frame)
+        if self._meter is not None:
+            self._meter.follow(lambda: self._delivery.pending)
         self._delivery.take_over(self.context.system.is_alive)
         self._list()
 
     def stopped(self) -> None:
         self._server.drop()
+        if self._meter is not None:
+            self._meter.ended()
 
     def receive(self, message: Any) -> None:
         match message:
             case Streamed(stream=stream, lines=lines):
                 if self._server.is_current(stream):
                     self._server.silent = self._quiet = False
-                    self._writer.touch(self.clock.monotonic())
+                    now = self.clock.monotonic()
+                    self._writer.touch(now)
+                    if self._batch_began is None:
+                        self._batch_began = now
                     self._take_streamed(lines)
             case Listed(stream=stream):
                 if self._server.is_current(stream) and self._state is InformerState.PROBING:
@@ -137,6 +151,13 @@ class Informer(Actor):
                 super().receive(message)
         if self.is_last:
             self._delivery.flush()
+            if self._batch_began is not None:
+                self._observe_batch(self._batch_began)
+
+    def _observe_batch(self, began: float) -> None:
+        self._batch_began = None
+        if self._meter is not None:
+            self._meter.latency.observe(self.clock.monotonic() - began)
 
     def pinged(self) -> None:
         """Send the changes that earlier messages of this batch left to the next one."""
@@ -177,7 +198,10 @@ class Informer(Actor):
                 self._consistent = True
             self._back_off(_refusal("list", listed), listed.retry_after, is_answered=bool(listed.status))
             return
-        self._writer.touch(self.clock.monotonic())
+        now = self.clock.monotonic()
+        self._writer.touch(now)
+        if self._batch_began is None:
+            self._batch_began = now
         try:
             page = parse_list_page(listed.body)
             version = parse_version(page.resource_version)

@@ -30,6 +30,11 @@ class Delivery:
         self._bytes = 0
         self._mail: dict[str, tuple[list[int], list[int]]] = {}  # by subscriber: positions in _events, matches
 
+    @property
+    def pending(self) -> int:
+        """Number of objects whose changes are collected. Any thread."""
+        return len(self._collected)
+
     def take_over(self, is_alive: Callable[[str], bool]) -> None:
         """Deliver changes of an earlier incarnation. Dead subscribers are removed; they subscribe again on restart."""
         audience = self._writer.audience

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from kcm.protocols.resources import ENDPOINTS, PODS
 from kcm.runtime.metrics.families import (
     BUILD_INFO,
+    INFORMER_PROCESSING_LATENCY,
+    INFORMER_QUEUED_ITEMS,
+    STALE_SYNC_SKIPS,
     WORKQUEUE_ADDS,
     WORKQUEUE_DEPTH,
     WORKQUEUE_LONGEST_RUNNING,
@@ -12,7 +16,7 @@ from kcm.runtime.metrics.families import (
     WORKQUEUE_UNFINISHED_WORK,
     WORKQUEUE_WORK_DURATION,
 )
-from kcm.runtime.metrics.meters import WorkQueueMeter, rate_limiter_use, report_build
+from kcm.runtime.metrics.meters import InformerMeter, ReconcileMeter, WorkQueueMeter, rate_limiter_use, report_build
 from kcm.runtime.metrics.registry import Gauge, Metrics
 from kcm.runtime.process.version import Version
 from kcm.runtime.scheduling.work_queue import WorkQueue
@@ -77,6 +81,31 @@ def test_two_queues_of_one_name_share_their_series() -> None:
     for _ in range(2):
         WorkQueue(now=0.0, meter=WorkQueueMeter(metrics, "certificate")).add("a", now=0.0)
     assert readings(metrics)[WORKQUEUE_ADDS.name, "certificate"] == 2.0
+
+
+def test_informer_is_named_as_upstream_names_it() -> None:
+    metrics = Metrics()
+    meter = InformerMeter(metrics, ENDPOINTS)
+    meter.follow(lambda: 3)
+    meter.latency.observe(0.5)
+    labels = ("kube-controller-manager", "", "v1", "endpointss")
+    shown = readings(metrics)
+    assert shown[INFORMER_QUEUED_ITEMS.name, *labels] == 3
+    assert shown[INFORMER_PROCESSING_LATENCY.name, *labels] == 1
+    meter.ended()
+    assert readings(metrics)[INFORMER_QUEUED_ITEMS.name, *labels] == 0
+
+
+def test_syncs_that_wait_for_a_stale_table_are_counted_by_its_resource() -> None:
+    metrics = Metrics()
+    for controller in ("replicaset-controller", "replicationcontroller-controller", "ttl-controller"):
+        ReconcileMeter(metrics, controller).skipped_as_stale(PODS.id)
+    ReconcileMeter(metrics, "statefulset-controller").skipped_as_stale("apps/v1/statefulsets")
+    skips = {family.name for family in STALE_SYNC_SKIPS.values()}
+    assert {labels: value for labels, value in readings(metrics).items() if labels[0] in skips} == {
+        ("replicaset_controller_stale_sync_skips_total", "", "pods"): 2,
+        ("statefulset_controller_stale_sync_skips_total", "apps", "statefulsets"): 1,
+    }
 
 
 def test_the_build_is_a_label() -> None:

@@ -63,7 +63,7 @@ def test_key_beyond_max_retries_waits_for_its_next_event(log: FilteringBoundLogg
 
 
 def test_stale_table_does_not_count_as_failure(log: FilteringBoundLogger, logs: LogCapture) -> None:
-    queue, wait = queue_after(2, StaleTableError("old"), log, max_retries=None)
+    queue, wait = queue_after(2, StaleTableError("old", "v1/pods"), log, max_retries=None)
     assert (wait, seconds_said(logs)) == (STALE_RETRY, STALE_RETRY)
     assert queue.failures(KEY) == 2
 

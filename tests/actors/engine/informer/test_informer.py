@@ -18,6 +18,9 @@ from kcm.protocols.resources import PODS
 from kcm.protocols.versions import ObjectVersion
 from kcm.protocols.watch_lines import INITIAL_EVENTS_END
 from kcm.runtime.client.api import Response
+from kcm.runtime.metrics.families import INFORMER_PROCESSING_LATENCY, INFORMER_QUEUED_ITEMS
+from kcm.runtime.metrics.meters import InformerMeter
+from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.simulation.world import World
 from kcm.runtime.system.actor import ActorSpec
 from kcm.runtime.tables.overlay import Overlay
@@ -35,12 +38,21 @@ class InformerRig:
         self.world = World(log=log)
         self.transport = transport or ScriptedTransport()
         self.table = Table(PODS)
+        self.metrics = Metrics()
         self.system = self.world.system()
         self._received: list[Any] = []
         self.system.spawn(ActorSpec(name="probe", build=partial(Probe, kept=self._received)))
         self.spec = ActorSpec(
             name="informer:v1/pods",
-            build=partial(Informer, table=self.table, transport=self.transport, limits=limits, outage=Outage(), seed=1),
+            build=partial(
+                Informer,
+                table=self.table,
+                transport=self.transport,
+                limits=limits,
+                outage=Outage(),
+                seed=1,
+                meter=InformerMeter(self.metrics, PODS),
+            ),
         )
         self.system.spawn(self.spec)
         self.system.tell("informer:v1/pods", Subscribe("probe"))
@@ -684,3 +696,17 @@ def test_foreseen_versions_are_dropped_by_a_list_and_beyond_the_limit(rig: Infor
     assert writer.foreseen(ObjectVersion("default/a", "u", 0)) is None
     assert writer.foreseen(ObjectVersion("default/a", "u", FORESEEN)) is not None
     assert not writer.foresees
+
+
+def test_each_batch_of_changes_is_observed_with_its_latency(rig: InformerRig) -> None:
+    labels = ("kube-controller-manager", "", "v1", "pods")
+    latency = rig.metrics.histogram(INFORMER_PROCESSING_LATENCY, *labels)
+    rig.sync(watched("a", 7))
+    listed = sum(latency.counts)
+    assert listed >= 1
+    rig.transport.stream.say(("MODIFIED", watched("a", 101)))
+    rig.settle()
+    rig.transport.stream.say(("MODIFIED", watched("a", 102)))
+    rig.settle()
+    assert sum(latency.counts) == listed + 2
+    assert rig.metrics.gauge(INFORMER_QUEUED_ITEMS, *labels).value == 0
