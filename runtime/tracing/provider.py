@@ -6,6 +6,7 @@ The packages are the extra "tracing". They are imported when a tracer is opened,
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 SCOPE = "kcm"  # instrumentation scope of all spans
 EXPORT_TIMEOUT = 5.0  # seconds for one export, including its retries
-LAST_EXPORT = 2000  # milliseconds that the end of the process waits for the export of the remaining spans
+LAST_EXPORT = 2.0  # seconds that the end of the process waits for the export of the remaining spans
 MISSING = "--tracing-config-file requires the packages of an extra, {name} is missing: pip install 'kcm[tracing]'"
 
 
@@ -61,20 +62,21 @@ class OpenTracer:
         self._provider: TracerProvider = TracerProvider(
             sampler=CauseSampler(configuration.sampling_rate), resource=resource, shutdown_on_exit=False
         )
-        self._provider.add_span_processor(BatchSpanProcessor(_reporting(exporter, log)))
+        self._exporter = reporting_exporter(exporter, log)
+        self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self.tracer: Tracer = self._provider.get_tracer(SCOPE, version)
 
-    def flush(self) -> None:
-        """Export the spans that have ended, for at most LAST_EXPORT milliseconds."""
-        self._provider.force_flush(LAST_EXPORT)
-
     def close(self) -> None:
-        """Export the remaining spans, and end the thread."""
-        self.flush()
-        self._provider.shutdown()
+        """Export the remaining spans, for at most LAST_EXPORT seconds, and end the thread."""
+        # On a thread of its own: the library waits for each batch until the exporter's timeout.
+        closing = threading.Thread(target=self._provider.shutdown, name="last traces", daemon=True)
+        closing.start()
+        closing.join(LAST_EXPORT)
+        if closing.is_alive():
+            self._exporter.shutdown()  # ends the pauses between attempts
 
 
-def _reporting(exporter: SpanExporter, log: FilteringBoundLogger) -> SpanExporter:
+def reporting_exporter(exporter: SpanExporter, log: FilteringBoundLogger) -> SpanExporter:
     """Wrap an exporter so that the log reports when exports begin to fail, and when they succeed again."""
     from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 
 import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from kcm.runtime.tracing.configuration import TracingConfiguration, TracingError
-from kcm.runtime.tracing.provider import OpenTracer
+from kcm.runtime.tracing.provider import LAST_EXPORT, OpenTracer, reporting_exporter
 from tests.support.collector import Collector, collecting
 
 
@@ -50,24 +54,51 @@ def test_rate_of_zero_exports_nothing(collector: Collector, log: FilteringBoundL
     assert collector.requests == []
 
 
-def test_failing_collector_is_logged_once(
+class ScriptedExporter(SpanExporter):
+    """Exporter that returns or raises the given results, in order."""
+
+    def __init__(self, *results: SpanExportResult | Exception) -> None:
+        self._results = list(results)
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = self._results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+
+def test_failure_and_recovery_of_the_collector_are_logged_once(log: FilteringBoundLogger, logs: LogCapture) -> None:
+    success, failure = SpanExportResult.SUCCESS, SpanExportResult.FAILURE
+    results = (success, failure, ValueError("x"), success, success, ValueError("x"))
+    exporter = reporting_exporter(ScriptedExporter(*results), log)
+    assert [exporter.export([]) for _ in results] == [success, failure, failure, success, success, failure]
+    assert [(entry["event"], entry.get("error")) for entry in logs.entries] == [
+        ("cannot export traces, dropping spans", "the collector did not accept them"),
+        ("exporting traces again", None),
+        ("cannot export traces, dropping spans", "ValueError: x"),
+    ]
+
+
+def test_refused_export_writes_nothing_to_stderr(
     collector: Collector, log: FilteringBoundLogger, logs: LogCapture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     opened = open_tracer(collector, log)
     collector.status = 400
-    for _ in range(2):
-        opened.tracer.start_span("lost").end()
-        opened.flush()
-    collector.status = 200
-    opened.tracer.start_span("received").end()
+    opened.tracer.start_span("lost").end()
     opened.close()
-    assert [entry["event"] for entry in logs.entries] == [
-        "cannot export traces, dropping spans",
-        "exporting traces again",
-    ]
-    [request] = collector.requests
-    assert [span.name for span in request.resource_spans[0].scope_spans[0].spans] == ["received"]
+    assert [entry["event"] for entry in logs.entries] == ["cannot export traces, dropping spans"]
     assert capfd.readouterr() == ("", "")
+
+
+def test_unresponsive_collector_delays_the_end_by_two_seconds_at_most(log: FilteringBoundLogger) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:  # accepts, and never answers
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/traces"
+        configuration = TracingConfiguration(url=url, sampling_rate=1.0)
+        opened = OpenTracer(configuration, service="a", instance="b", version="c", log=log)
+        opened.tracer.start_span("lost").end()
+        begun = time.monotonic()
+        opened.close()
+        assert time.monotonic() - begun < LAST_EXPORT + 1.0
 
 
 def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, log: FilteringBoundLogger) -> None:
