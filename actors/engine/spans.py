@@ -33,12 +33,10 @@ from opentelemetry.trace import (
 )
 
 from kcm.actors.engine.controller.keys import Route
-from kcm.actors.engine.controller.retries import one_line
+from kcm.actors.engine.controller.retries import KINDS, error_kind, one_line, result_of
 from kcm.actors.engine.controller.settings import ControllerSettings
 from kcm.actors.reconciliation import Change, RequeueAfter, Watch, itself
 from kcm.actors.reconciliation.actor_names import controller_of
-from kcm.actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
-from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import (
     Command,
     Create,
@@ -131,7 +129,7 @@ class WriteSpan:
             if version:
                 span.set_attribute("kcm.resource_version", str(version))
         else:
-            span.set_attribute("error.type", name)
+            span.set_attribute("error.type", KINDS[type(outcome)])
             span.set_status(Status(StatusCode.ERROR, f"{name}: {outcome.message}"))
         span.end(self._tracing.now())
 
@@ -203,7 +201,10 @@ class Tracing:
         self._running[task] = _Reconciliation(span, controller.incarnation)
 
     def end(self, actor: str, queue: str, key: str, result: object) -> None:
-        """End the span of a reconciliation. An entry of ActorSystem.endings."""
+        """End the span of a reconciliation. An entry of ActorSystem.endings.
+
+        Results and types of errors are those of kcm_reconciliations_total and kcm_reconcile_errors_total.
+        """
         task = (actor, queue, key)
         running = self._running.pop(task, None)
         self._count_retries(task, result)
@@ -212,13 +213,11 @@ class Tracing:
         span = running.span
         match result:
             case RequeueAfter(seconds=seconds):
-                span.set_attributes({"kcm.result": "requeue", "kcm.requeue_after_seconds": float(seconds)})
-            case Retry() | RetryQuietly():
-                span.set_attributes({"kcm.result": "retry", "kcm.retry_reason": one_line(result)})
+                span.set_attributes({"kcm.result": "requeue_after", "kcm.requeue_after_seconds": float(seconds)})
+            case Exception() if (requested := result_of(result)) != "error":
+                span.set_attributes({"kcm.result": requested, "kcm.requeue_reason": one_line(result)})
             case Exception():
-                kind = type(result.failure if isinstance(result, CommandError) else result).__name__
-                permanent = isinstance(result, TerminalError)
-                span.set_attributes({"kcm.result": "terminal error" if permanent else "error", "error.type": kind})
+                span.set_attributes({"kcm.result": "error", "error.type": error_kind(result)})
                 span.set_status(Status(StatusCode.ERROR, one_line(result)))
             case _:
                 span.set_attribute("kcm.result", "success")

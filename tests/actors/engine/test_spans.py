@@ -55,10 +55,11 @@ class TracedManager:
     """Controller manager of a simulated cluster, with its spans in memory."""
 
     def __init__(
-        self, cluster: testing.SimulatedCluster, specs: Iterable[ControllerSpec], *, log: Any, rate: float = 1.0
+        self, cluster: testing.SimulatedCluster, specs: Iterable[ControllerSpec], *, log: Any, rate: float | None = 1.0
     ) -> None:
+        """Start a manager. rate: see CauseSampler; None: without traces."""
         self.exporter = InMemorySpanExporter()
-        provider = TracerProvider(sampler=CauseSampler(rate), shutdown_on_exit=False)
+        provider = TracerProvider(sampler=CauseSampler(rate or 0.0), shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(self.exporter))
         process = cluster.world.process("traced")
         self.transport = RecordingTransport(cluster.network, "traced", process.http)
@@ -71,7 +72,7 @@ class TracedManager:
             spawner=process,
             calls=cluster.calls.of_process("traced", process),
             seed=1,
-            tracer=provider.get_tracer("test"),
+            tracer=provider.get_tracer("test") if rate is not None else None,
         ).start()
 
     @property
@@ -132,7 +133,7 @@ def test_writes_of_a_rollout_are_children_of_their_reconciliations(
     assert root.attributes["kcm.key"] == "default/web"
     assert root.attributes["kcm.controller"] == "deployment-controller"
     assert (root.attributes["kcm.incarnation"], root.attributes["kcm.retries"]) == (1, 0)
-    assert root.attributes["kcm.result"] == "requeue"  # to check the progress deadline
+    assert root.attributes["kcm.result"] == "requeue_after"  # to check the progress deadline
     [woken_by] = root.attributes["kcm.woken_by"]  # type: ignore[misc, union-attr]
     assert woken_by.startswith("ADDED deployments.apps default/web at ")
     assert len(traced.named("create pods")) == 2
@@ -199,6 +200,20 @@ def test_unsampled_annotation_is_linked_but_does_not_sample(
     assert traced.spans == ()
 
 
+@pytest.mark.parametrize("rate", [0.5, 1.0])
+def test_traces_change_no_request(
+    make_cluster: Callable[..., testing.SimulatedCluster], log: FilteringBoundLogger, rate: float
+) -> None:
+    runs = []
+    for chosen in (None, rate):
+        cluster = make_cluster(seed=3)
+        traced = TracedManager(cluster, BUILT_IN, log=log, rate=chosen)
+        cluster.create(DEPLOYMENTS, DEPLOYMENT)
+        cluster.run_for(30)
+        runs.append([(request.method, request.path, request.body) for request in traced.transport.sent])
+    assert runs[0] == runs[1]
+
+
 def test_results_and_retries_of_a_key_are_recorded(
     cluster: testing.SimulatedCluster, log: FilteringBoundLogger
 ) -> None:
@@ -222,12 +237,12 @@ def test_results_and_retries_of_a_key_are_recorded(
     found = [dict(span.attributes or {}) for span in traced.spans]
     results = [(each["kcm.result"], each["kcm.retries"], each.get("error.type")) for each in found]
     assert results == [
-        ("error", 0, "ValueError"),
-        ("retry", 1, None),
-        ("requeue", 2, None),
-        ("terminal error", 0, "TerminalError"),
+        ("error", 0, "raised"),
+        ("requeue_after", 1, None),
+        ("requeue_after", 2, None),
+        ("error", 0, "raised"),
     ]
-    assert (found[1]["kcm.retry_reason"], found[2]["kcm.requeue_after_seconds"]) == ("Retry: not yet", 2.0)
+    assert (found[1]["kcm.requeue_reason"], found[2]["kcm.requeue_after_seconds"]) == ("Retry: not yet", 2.0)
     codes = [span.status.status_code for span in traced.spans]
     assert codes == [StatusCode.ERROR, StatusCode.UNSET, StatusCode.UNSET, StatusCode.ERROR]
     begun = [span.start_time or 0 for span in traced.spans]
@@ -255,7 +270,7 @@ def test_outcomes_of_failed_writes_are_recorded(cluster: testing.SimulatedCluste
         409,
     )
     assert (patched.attributes["kcm.outcome"], patched.attributes["kcm.subresource"]) == ("NotFound", "status")
-    assert patched.attributes["error.type"] == "NotFound"
+    assert patched.attributes["error.type"] == "not_found"
     assert {created.status.status_code, patched.status.status_code} == {StatusCode.ERROR}
 
 
@@ -281,6 +296,7 @@ def test_write_without_response_has_an_unknown_outcome(
     patched = traced.named("patch configmaps")[0]
     assert patched.attributes is not None
     assert patched.attributes["kcm.outcome_unknown"] is True
+    assert patched.attributes["error.type"] == "unknown_outcome"
     assert "http.response.status_code" not in patched.attributes
     assert (patched.status.status_code, patched.status.description) == (StatusCode.ERROR, "Unknown: timeout")
 
