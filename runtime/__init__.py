@@ -5,7 +5,7 @@ scheduling/ process/ x509/   clock, work queue, backoff, rate limits; child proc
                              certificate requests, and authorities that sign them
 signing/                     keys in files, and tokens signed with them
 flags/ logs/ metrics/        declaration and parsing of flags; log lines; metrics
-calls/ http/                 calls outside the actors, on threads or an event loop; the HTTP server and client
+calls/ http/ tracing/        calls outside the actors, on threads or an event loop; HTTP; the export of traces
 system/ tables/ cloud/       actors: names, incarnations, supervision, journal; objects of informers; clouds
 client/                      the client of an API server: configuration, credentials, requests, watches
 apiserver/ serving/ faults/  the embedded API server; health and metrics over HTTP; faults and when they occur

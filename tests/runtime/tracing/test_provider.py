@@ -91,7 +91,7 @@ def test_refused_export_writes_nothing_to_stderr(
 
 
 def test_unresponsive_collector_delays_the_end_by_two_seconds_at_most(log: FilteringBoundLogger) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listening:  # accepts, and never answers
+    with socket.create_server(("127.0.0.1", 0)) as listening:  # its connections get no response
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/v1/traces"
         configuration = TracingConfiguration(url=url, sampling_rate=1.0)
         opened = OpenTracer(configuration, service="a", instance="b", version="c", log=log)
