@@ -10,7 +10,6 @@ from kcm.actors.controllers.workloads.job.status import COMPLETE, Tally
 from kcm.protocols.completion_indexes import Indexes
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import Resource
-from kcm.runtime.metrics.families import STALE_SYNC_SKIPS
 from kcm.runtime.metrics.registry import Family, Metrics
 
 _SUBSYSTEM = "job_controller_"
@@ -88,7 +87,12 @@ PODS_CREATED = Family(
     '"succeeded", "failed".',
     labels=("reason", "status"),
 )
-STALE_SKIPS = STALE_SYNC_SKIPS["job-controller"]
+STALE_SKIPS = Family(  # equal to that in STALE_SYNC_SKIPS, which is not imported because --help need not load it
+    name=f"{_SUBSYSTEM}stale_sync_skips_total",
+    kind="counter",
+    help="Total number of Job syncs skipped due to a stale watch cache.",
+    labels=("group", "resource"),
+)
 
 RECONCILING, TRACKING, PODS_ARE_CREATED, PODS_ARE_DELETED = "reconciling", "tracking", "pods_created", "pods_deleted"
 SUCCEEDED, FAILED = "succeeded", "failed"

@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from kcm.actors.controllers.workloads.job import metrics as of
+from kcm.actors.controllers.workloads.job.metrics import STALE_SKIPS
 from kcm.actors.reconciliation import Retry
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Get, List
 from kcm.protocols.messages.outcomes import Done, Forbidden, Outcome
 from kcm.protocols.objects import Object, encode_object
+from kcm.runtime.metrics.families import STALE_SYNC_SKIPS
 from kcm.runtime.metrics.registry import Counter, Family
 from tests.actors.controllers.workloads.job.scene import Scene, exited, going, job, pod, pods
 
@@ -119,3 +121,7 @@ def test_sync_that_waits_for_a_stale_table_is_not_counted() -> None:
     scene.sync(answer, raises=Retry)
     assert shown(scene, of.STALE_SKIPS) == {("", "pods"): 1}
     assert shown(scene, of.SYNCS) == {}
+
+
+def test_engine_counts_stale_syncs_of_jobs_in_the_same_metric() -> None:
+    assert STALE_SYNC_SKIPS["job-controller"] == STALE_SKIPS
