@@ -118,35 +118,35 @@ class Generic(FlagStruct, frozen=True, kw_only=True):
 class HealthThresholds(FlagStruct, frozen=True, kw_only=True):
     stuck_after: float = flag(
         30.0,
-        "Time after which the health check of a controller fails as stuck because its actor is still handling the same "
-        "message. 0 disables this condition.",
+        "Time for which the actor of a controller may handle one message before its health check reports 'stuck'. "
+        "0 disables this condition.",
         name="health-stuck-after",
         kind=DURATION,
     )
     starved_after: float = flag(
         600.0,
-        "Time for which a key may wait in a work queue before the health check of the controller fails as starved. "
+        "Time for which a key may wait in a work queue before the health check of its controller reports 'starved'. "
         "0 disables this condition.",
         name="health-starved-after",
         kind=DURATION,
     )
     failing_after: float = flag(
         300.0,
-        "Time for which every sync of a work queue must have failed before the health check of the controller fails "
-        "as failing. 0 disables this condition.",
+        "Time without a successful sync of a work queue whose syncs fail, after which the health check of its "
+        "controller reports 'failing'. 0 disables this condition, also for missing rights.",
         name="health-failing-after",
         kind=DURATION,
     )
     failing_syncs: int = flag(
         10,
-        "Minimum number of failed syncs in a row before the health check of the controller fails as failing.",
+        "Minimum number of failed syncs of a work queue in a row for the health check to report 'failing'.",
         name="health-failing-syncs",
         kind=INT,
     )
     deaf_after: float = flag(
         0.0,
-        "Time without an event or bookmark for an informer cache after which the health checks of the controllers that "
-        "read it fail as deaf. 0 is twice --watch-silence-limit.",
+        "Time without an event or bookmark for an informer cache after which the health checks of its controllers "
+        "report 'deaf'. 0 is twice --watch-silence-limit.",
         name="health-deaf-after",
         kind=DURATION,
     )

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
@@ -18,10 +19,12 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from kcm.runtime.apiserver.process.launch import MANAGER, launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from kcm.runtime.simulation.keys import AuthorityFiles, authority_pair, request_pem
 from tests.e2e.conftest import Site
 from tests.e2e.kubectl import Api, Object
-from tests.e2e.programs import managing, until
+from tests.e2e.programs import ending, managing, run_kcm, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -482,18 +485,93 @@ def _shown(case: Case) -> str:
     return f"failing: cannot {case.verb} {resource}[a-z0-9.]*{slash}{subresource}$"
 
 
+def old_requests(api: Api) -> None:
+    collection = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    condition = {"type": "Denied", "status": "True", "reason": "Old", "lastUpdateTime": "2020-01-01T00:00:00Z"}
+    spec: Object = {
+        "request": base64.b64encode(request_pem("old")).decode(),
+        "signerName": "example.com/signer",
+        "usages": ["client auth"],
+    }
+    made = post(api, collection, "old", spec=spec)
+    made["status"] = {"conditions": [condition]}
+    api.request("PUT", f"{collection}/old/approval", made)
+
+
+def old_tokens(api: Api) -> None:
+    tracking = {"data": {"since": "2020-01-01"}}
+    name = "kube-apiserver-legacy-service-account-token-tracking"
+    try:
+        api.request("PATCH", f"{SYSTEM}/configmaps/{name}", tracking, type=MERGE)
+    except HTTPError as err:
+        err.close()
+        post(api, f"{SYSTEM}/configmaps", name, **tracking)
+    account = post(api, f"{SYSTEM}/serviceaccounts", "old", secrets=[{"name": f"old-{number}"} for number in range(3)])
+    about = {
+        "kubernetes.io/service-account.name": "old",
+        "kubernetes.io/service-account.uid": account["metadata"]["uid"],
+    }
+    for number in range(3):
+        data = {"token": base64.b64encode(b"t").decode()}
+        meta = {"annotations": about}
+        kind = "kubernetes.io/service-account-token"
+        post(api, f"{SYSTEM}/secrets", f"old-{number}", meta=meta, type=kind, data=data)
+
+
+AT_START = (
+    case(
+        "certificatesigningrequest-cleaner-controller",
+        "certificate-controller",
+        "delete certificatesigningrequests",
+        old_requests,
+    ),
+    case(
+        "legacy-serviceaccount-token-cleaner-controller",
+        "legacy-service-account-token-cleaner",
+        "patch secrets",
+        old_tokens,
+    ),
+)
+
+
+@pytest.mark.parametrize("case", AT_START, ids=str)
+def test_controller_that_acts_when_it_starts_names_its_missing_right(case: Case, tmp_path: Path) -> None:
+    server = launch(ServerSettings(directory=tmp_path / "server", in_memory=True))
+    try:
+        api, path = Api(server.kubeconfig), f"{RBAC}/{case.role}"
+        case.provoke(api)
+        api.request("PUT", path, without(api.get(path), case.verb, case.resource))
+        manager = run_kcm(
+            tmp_path / "output",
+            f"--kubeconfig={server.kubeconfig_of(MANAGER)}",
+            "--leader-elect=false",
+            "--use-service-account-credentials",
+            f"--controllers={case.controller}",
+            "--legacy-service-account-token-clean-up-period=1ms",
+        )
+        with ending(manager.program):
+            site, cannot = Site(server.kubeconfig, manager), re.compile(_shown(case))
+            until(
+                lambda: cannot.match(failing_checks(site).get(case.controller, "")) is not None,
+                "its check names verb and resource",
+                within=90.0,
+                why=manager.program.text,
+            )
+            assert set(failing_checks(site)) == {case.controller}
+    finally:
+        server.stop()
+
+
 def test_checks_pass_again_after_the_rights_were_granted(site: Site) -> None:
     assert provoked, "this test follows the others"
     until(lambda: failing_checks(site) == {}, "all recover", within=200.0, why=lambda: json.dumps(failing_checks(site)))
 
 
 def test_cases_cover_the_controllers_that_run(site: Site) -> None:
-    """The missing ones act when they start or after a quarter of an hour."""
+    """The publisher is off by default, and the cleaner acts after a quarter of an hour."""
     page = site.manager.get("/healthz?verbose")[1]
     running = set(re.findall(r"^\[.\](\S+-controller)\b", page, flags=re.MULTILINE))
-    assert running - {case.controller for case in CASES} == {
-        "certificatesigningrequest-cleaner-controller",
+    assert running - {case.controller for case in (*CASES, *AT_START)} == {
         "kube-apiserver-serving-clustertrustbundle-publisher-controller",
-        "legacy-serviceaccount-token-cleaner-controller",
         "podcertificaterequest-cleaner-controller",
     }
