@@ -91,9 +91,9 @@ class RunningManager:
     port: int
 
     def is_ready(self) -> bool:
-        """Report whether it can take over: it serves its pages and, for kcm, its informers have synced.
+        """Report whether this manager can take over: its health page is served and, for kcm, its informers have synced.
 
-        The informers of kube-controller-manager start only when it leads.
+        The informers of kube-controller-manager start only after it has acquired the Lease.
         """
         assert self.program.running, f"{self.name} ended:\n{self.program.text()[-3000:]}"
         if self.name == OURS and self.program.text().count('"synced"') < 20:
