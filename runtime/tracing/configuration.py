@@ -17,7 +17,12 @@ from kcm.runtime.flags.values import quote
 
 GROUP, KIND = "apiserver.config.k8s.io", "TracingConfiguration"
 VERSIONS = ("v1", "v1beta1", "v1alpha1")
-SCHEME = "k8s.io/apiserver/pkg/server/options/tracing.go:44"  # part of upstream's text
+SCHEME = "k8s.io/apiserver/pkg/server/options/tracing.go:49"  # part of upstream's text
+NO_VERSION = "couldn't get version/kind; json parse error: json:"
+VERSION_AND_KIND = (
+    'value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
+    'Kind string "json:\\"kind,omitempty\\"" }'
+)
 FIELDS = ("apiVersion", "endpoint", "kind", "samplingRatePerMillion")
 MILLION = 1_000_000
 LARGEST_INT32 = 2**31 - 1
@@ -42,23 +47,21 @@ class TracingConfiguration(Struct, frozen=True, kw_only=True):
 
 
 def read_tracing_configuration(path: Path) -> TracingConfiguration:
-    """Return the configuration in a file. Raises TracingError."""
+    """Return the configuration in a file. An empty file has all defaults, as upstream. Raises TracingError."""
     from kcm.runtime.process.go_yaml import YamlError, read_first  # few runs need it
 
     try:
         raw = path.read_bytes()
-    except FileNotFoundError as err:
-        raise TracingError(f"tracing-config-file {path} does not exist") from err
     except OSError as err:
+        operation = "read" if isinstance(err, IsADirectoryError) else "open"
         reason = (err.strerror or str(err)).lower()
         raise TracingError(
             f"failed to read tracing config: unable to read tracing configuration from {quote(str(path))}: "
-            f"open {path}: {reason}"
+            f"{operation} {path}: {reason}"
         ) from err
     try:
         document = read_first(raw)
-        repeated = [f"yaml: unmarshal errors:\n  {text}" for text in document.repeated]
-        found = _decoded(document.value, raw.decode(errors="replace"), repeated)
+        found = _decoded(document.value, list(document.repeated))
     except (YamlError, ValueError) as err:
         raise TracingError(
             f"failed to read tracing config: unable to decode tracing configuration data: {err}"
@@ -69,39 +72,42 @@ def read_tracing_configuration(path: Path) -> TracingConfiguration:
         text = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
         raise TracingError(f"failed to validate tracing configuration: {text}")
     return TracingConfiguration(
-        url="" if endpoint is None else _url_of(endpoint), sampling_rate=0.0 if rate is None else rate / MILLION
+        url=_url_of(endpoint) if endpoint else "", sampling_rate=0.0 if rate is None else rate / MILLION
     )
 
 
-def _decoded(value: Any, text: str, repeated: list[str]) -> Mapping[str, Any]:
+def _decoded(value: Any, repeated: list[str]) -> Mapping[str, Any]:
     """Return the object. Raises ValueError with upstream's text for another kind of object or unknown fields."""
     if not isinstance(value, dict | None):
-        raise ValueError(f"couldn't get version/kind; json parse error: cannot unmarshal {_json_type(value)}")
+        raise ValueError(f"{NO_VERSION} cannot unmarshal {_json_type(value)} into Go {VERSION_AND_KIND}")
     found = {name: content for name, content in (value or {}).items() if content is not None}
-    if not found.get("kind"):
-        raise ValueError(f"Object 'Kind' is missing in '{text}'")
-    if not found.get("apiVersion"):
-        raise ValueError(f"Object 'apiVersion' is missing in '{text}'")
-    group, _, version = str(found["apiVersion"]).rpartition("/")
-    if (group, found["kind"]) != (GROUP, KIND) or version not in VERSIONS:
-        raise ValueError(
-            f'no kind "{found["kind"]}" is registered for version "{found["apiVersion"]}" in scheme "{SCHEME}"'
-        )
+    for name in ("apiVersion", "kind"):
+        if not isinstance(found.get(name, ""), str):
+            raise ValueError(
+                f"{NO_VERSION} cannot unmarshal {_json_type(found[name])} into Go struct field .{name} of type string"
+            )
+    kind, api_version = found.get("kind") or KIND, found.get("apiVersion") or f"{GROUP}/{VERSIONS[0]}"
+    if api_version.count("/") > 1:
+        raise ValueError(f"unexpected GroupVersion string: {api_version}")
+    group, _, version = api_version.rpartition("/")
+    if (group, kind) != (GROUP, KIND) or version not in VERSIONS:
+        raise ValueError(f'no kind "{kind}" is registered for version "{api_version}" in scheme "{SCHEME}"')
     endpoint, rate = found.get("endpoint"), found.get("samplingRatePerMillion")
     if endpoint is not None and not isinstance(endpoint, str):
         raise _wrong_type(_json_type(endpoint), "endpoint", "string")
-    if rate is not None and (not isinstance(rate, int) or isinstance(rate, bool)):
+    if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int | float)):
         raise _wrong_type(_json_type(rate), "samplingRatePerMillion", "int32")
-    if rate is not None and not -LARGEST_INT32 - 1 <= rate <= LARGEST_INT32:
+    if rate is not None and (isinstance(rate, float) or not -LARGEST_INT32 - 1 <= rate <= LARGEST_INT32):
         raise _wrong_type(f"number {rate}", "samplingRatePerMillion", "int32")
-    strict = repeated + [f"unknown field {quote(name)}" for name in sorted(found) if name not in FIELDS]
+    strict = ["yaml: unmarshal errors:" + "".join(f"\n  {text}" for text in repeated)] if repeated else []
+    strict += [f"unknown field {quote(name)}" for name in sorted(found) if name not in FIELDS]
     if strict:
         raise ValueError(f"strict decoding error: {', '.join(strict)}")
     return found
 
 
 def _wrong_type(found: str, field: str, expected: str) -> ValueError:
-    return ValueError(f"json: cannot unmarshal {found} into Go struct field {KIND}.{field} of type {expected}")
+    return ValueError(f"json: cannot unmarshal {found} into Go struct field {KIND}.{KIND}.{field} of type {expected}")
 
 
 def _json_type(value: Any) -> str:
@@ -125,7 +131,7 @@ def _rate_faults(rate: int | None) -> Iterator[str]:
 
 
 def _endpoint_faults(endpoint: str | None) -> Iterator[str]:
-    if endpoint is None:
+    if not endpoint:
         return
     target = endpoint if "//" in endpoint else f"dns://{endpoint}"
     invalid = f"endpoint: Invalid value: {quote(target)}: "
@@ -140,29 +146,35 @@ def _endpoint_faults(endpoint: str | None) -> Iterator[str]:
         yield (
             f"{invalid}unsupported scheme: {scheme}.  Options are none, dns, unix, or unix-abstract.  See {GRPC_NAMING}"
         )
-    else:
-        yield from _host_faults(target, invalid)
+    elif fault := _host_fault(_host_of(endpoint)):
+        yield f"{invalid}parse {quote(target)}: {fault}"
 
 
-def _host_faults(target: str, invalid: str) -> Iterator[str]:
-    host = _host_of(target)
-    name, bracket, after = host.rpartition("]")
-    port = after.partition(":")[2] if bracket else host.partition(":")[2]
-    if host.count(":") > 1 and not bracket:
-        port = host.partition(":")[2]
-    if port and not port.isdecimal():
-        yield f"{invalid}parse {quote(target)}: invalid port {quote(f':{port}')} after host"
-    elif not host or (bracket and not name.startswith("[")) or re.search(r"[\s<>\"{}|\\^`%@?#]", host):
-        yield f"{invalid}parse {quote(target)}: invalid host name"
+def _host_fault(host: str) -> str:
+    """Return why host and port are invalid, in Go's words; "" if they are valid."""
+    invalid = re.search(r"[\s<>\"{}|\\^`%@?#]", host)
+    if invalid is not None:
+        return f"invalid character {quote(invalid[0])} in host name"
+    if host.startswith("[") and "]" not in host:
+        return "missing ']' in host"
+    after = host.rpartition("]")[2]
+    port = after.rpartition(":")[2] if ":" in after else ""
+    return f"invalid port {quote(f':{port}')} after host" if port and not port.isdecimal() else ""
 
 
-def _host_of(target: str) -> str:
-    """Return host and port of a target "dns://HOST", or "dns://NAME-SERVER/HOST"; our resolver names no server."""
-    authority, _, path = target.partition("//")[2].partition("/")
+def _host_of(endpoint: str) -> str:
+    """Return host and port of a target of gRPC: HOST, dns:HOST, dns://HOST or dns://NAME-SERVER/HOST.
+
+    A name server has no effect.
+    """
+    _, is_url, rest = endpoint.partition("//")
+    if not is_url:
+        return endpoint.removeprefix("dns:")
+    authority, _, path = rest.partition("/")
     return path or authority
 
 
 def _url_of(endpoint: str) -> str:
-    host = _host_of(endpoint if "//" in endpoint else f"dns://{endpoint}")
+    host = _host_of(endpoint)
     has_port = ":" in host.rpartition("]")[2]
     return f"http://{host}/v1/traces" if has_port else f"http://{host}:{PORT}/v1/traces"

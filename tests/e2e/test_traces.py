@@ -70,7 +70,7 @@ def test_collector_receives_the_spans_of_a_rollout_and_the_server_their_contexts
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        (None, "tracing-config-file {file} does not exist"),
+        (None, "failed to read tracing config: unable to read tracing configuration from"),
         (
             f"{HEAD}samplingRatePerMillion: -1\n",
             (

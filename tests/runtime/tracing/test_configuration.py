@@ -1,4 +1,4 @@
-"""Tracing configuration: upstream's cases of component-base/tracing/api/v1, and reading of the file."""
+"""Tracing configuration: kube-apiserver 1.36.2 printed these texts for the same files, except for Unix sockets."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def read(path: Path, text: str) -> TracingConfiguration:
         ("endpoint: collector\n", "http://collector:4318/v1/traces", 0.0),
         ("endpoint: dns://google.com:4317\n", "http://google.com:4317/v1/traces", 0.0),
         ("endpoint: dns://8.8.8.8/collector:4317\n", "http://collector:4317/v1/traces", 0.0),
+        ("endpoint: dns:collector:4317\n", "http://collector:4317/v1/traces", 0.0),
+        ("endpoint: ''\n", "", 0.0),
         ("endpoint: dns:///collector\n", "http://collector:4318/v1/traces", 0.0),
         ("endpoint: '[::1]:4318'\n", "http://[::1]:4318/v1/traces", 0.0),
         ("endpoint: '[::1]'\n", "http://[::1]:4318/v1/traces", 0.0),
@@ -46,14 +48,38 @@ def test_older_versions_of_the_configuration_are_read(tmp_path: Path, version: s
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("", f"{DECODE}Object 'Kind' is missing in ''"),
-        ("[1]", f"{DECODE}couldn't get version/kind; json parse error: cannot unmarshal array"),
-        ("kind: TracingConfiguration\n", f"{DECODE}Object 'apiVersion' is missing in 'kind: TracingConfiguration\n'"),
+        (
+            "[1]",
+            (
+                f"{DECODE}couldn't get version/kind; json parse error: json: cannot unmarshal array into Go "
+                r'value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; '
+                r'Kind string "json:\"kind,omitempty\"" }'
+            ),
+        ),
+        (
+            HEAD.replace("apiserver.config.k8s.io/v1", "5"),
+            (
+                f"{DECODE}couldn't get version/kind; json parse error: json: cannot unmarshal number into Go "
+                "struct field .apiVersion of type string"
+            ),
+        ),
+        (
+            HEAD.replace("apiserver.config.k8s.io/v1", "a/b/c"),
+            f"{DECODE}unexpected GroupVersion string: a/b/c",
+        ),
+        ("a: [\n", f"{DECODE}yaml: line 1: did not find expected node content"),
+        (
+            HEAD.replace("kind: TracingConfiguration", "kind: Other"),
+            (
+                f'{DECODE}no kind "Other" is registered for version "apiserver.config.k8s.io/v1" in scheme '
+                '"k8s.io/apiserver/pkg/server/options/tracing.go:49"'
+            ),
+        ),
         (
             HEAD.replace("/v1", "/v2"),
             (
                 f'{DECODE}no kind "TracingConfiguration" is registered for version "apiserver.config.k8s.io/v2" in '
-                'scheme "k8s.io/apiserver/pkg/server/options/tracing.go:44"'
+                'scheme "k8s.io/apiserver/pkg/server/options/tracing.go:49"'
             ),
         ),
         (f"{HEAD}sampling: 1\n", f'{DECODE}strict decoding error: unknown field "sampling"'),
@@ -63,20 +89,23 @@ def test_older_versions_of_the_configuration_are_read(tmp_path: Path, version: s
         ),
         (
             f"{HEAD}endpoint: 5\n",
-            f"{DECODE}json: cannot unmarshal number into Go struct field TracingConfiguration.endpoint of type string",
+            (
+                f"{DECODE}json: cannot unmarshal number into Go struct field "
+                "TracingConfiguration.TracingConfiguration.endpoint of type string"
+            ),
         ),
         (
             f"{HEAD}samplingRatePerMillion: all\n",
             (
                 f"{DECODE}json: cannot unmarshal string into Go struct field "
-                "TracingConfiguration.samplingRatePerMillion of type int32"
+                "TracingConfiguration.TracingConfiguration.samplingRatePerMillion of type int32"
             ),
         ),
         (
             f"{HEAD}samplingRatePerMillion: 3000000000\n",
             (
                 f"{DECODE}json: cannot unmarshal number 3000000000 into Go struct field "
-                "TracingConfiguration.samplingRatePerMillion of type int32"
+                "TracingConfiguration.TracingConfiguration.samplingRatePerMillion of type int32"
             ),
         ),
         (
@@ -105,10 +134,18 @@ def test_older_versions_of_the_configuration_are_read(tmp_path: Path, version: s
             ),
         ),
         (
-            f"{HEAD}endpoint: dns:host:4317\n",
+            f"{HEAD}endpoint: a:b\n",
+            f'{VALIDATE}endpoint: Invalid value: "dns://a:b": parse "dns://a:b": invalid port ":b" after host',
+        ),
+        (
+            f"{HEAD}endpoint: a b\n",
+            f'{VALIDATE}endpoint: Invalid value: "dns://a b": parse "dns://a b": invalid character " " in host name',
+        ),
+        (
+            f"{HEAD}samplingRatePerMillion: 1.5\n",
             (
-                f'{VALIDATE}endpoint: Invalid value: "dns://dns:host:4317": parse "dns://dns:host:4317": '
-                'invalid port ":host:4317" after host'
+                f"{DECODE}json: cannot unmarshal number 1.5 into Go struct field "
+                "TracingConfiguration.TracingConfiguration.samplingRatePerMillion of type int32"
             ),
         ),
         (
@@ -117,10 +154,6 @@ def test_older_versions_of_the_configuration_are_read(tmp_path: Path, version: s
                 f'{VALIDATE}endpoint: Invalid value: "unix://path/to/socket": '
                 "kcm sends traces by OTLP over HTTP, which has no Unix sockets"
             ),
-        ),
-        (
-            f"{HEAD}endpoint: ''\n",
-            f'{VALIDATE}endpoint: Invalid value: "dns://": parse "dns://": invalid host name',
         ),
         (
             f"{HEAD}endpoint: http://a\nsamplingRatePerMillion: -1\n",
@@ -138,9 +171,17 @@ def test_invalid_configuration_is_refused(tmp_path: Path, text: str, error: str)
     assert str(refusal.value) == error
 
 
-def test_missing_file_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["", "kind: TracingConfiguration\n", "samplingRatePerMillion: 0\n"])
+def test_kind_and_version_may_be_omitted(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, text) == TracingConfiguration()
+
+
+def test_unreadable_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "none.yaml"
+    unreadable = "failed to read tracing config: unable to read tracing configuration from"
     with pytest.raises(TracingError) as refusal:
-        read_tracing_configuration(tmp_path / "none.yaml")
-    assert str(refusal.value) == f"tracing-config-file {tmp_path / 'none.yaml'} does not exist"
-    with pytest.raises(TracingError, match=r"unable to read tracing configuration from .*: is a directory$"):
+        read_tracing_configuration(file)
+    assert str(refusal.value) == f'{unreadable} "{file}": open {file}: no such file or directory'
+    with pytest.raises(TracingError) as refusal:
         read_tracing_configuration(tmp_path)
+    assert str(refusal.value) == f'{unreadable} "{tmp_path}": read {tmp_path}: is a directory'
