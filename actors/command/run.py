@@ -56,7 +56,7 @@ from kcm.runtime.cloud.providers import CloudError, load_provider
 from kcm.runtime.logs.configuration import LogSettings, configure_logging, logger_for
 from kcm.runtime.metrics.meters import report_build
 from kcm.runtime.process.descriptors import FEW, raise_limit
-from kcm.runtime.process.memory import collect_rarely, give_back_freed, keep_one_heap
+from kcm.runtime.process.memory import ReplacementGarbage, collect_rarely, give_back_freed, keep_one_heap
 from kcm.runtime.process.service_manager import ServiceManager
 from kcm.runtime.process.standard_streams import is_terminal
 from kcm.runtime.process.start_state import StartState
@@ -297,6 +297,7 @@ def work(
     """
     log = launch.log
     listed = leads = False
+    garbage = ReplacementGarbage()
     with ending_within(LAST_RESORT, system.wait, code=1):
         system.start()
         while system.wait(timeout=CHECK_EVERY) is None:
@@ -304,6 +305,7 @@ def work(
             if not listed and system.synced:
                 listed = True
                 give_back_freed()
+            garbage.look(system.actors.fenced, now)
             standby = standing_by(system.vitals.of(ELECTOR, ElectorVitals), now=now)
             if listed and not leads and not standby:
                 leads = True

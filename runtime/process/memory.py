@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 M_ARENA_MAX = -8  # of glibc's malloc.h
 COLLECT_AFTER = (50_000, 20, 50)  # thresholds of gc
+SETTLING = 5.0  # seconds from the last replacement of an actor to the collection, in which its threads end
 
 
 def keep_one_heap() -> None:
@@ -45,6 +46,31 @@ def collect_afterwards() -> Iterator[None]:
         gc.set_threshold(*before)
         gc.collect()
         gc.unfreeze()
+
+
+class ReplacementGarbage:
+    """Collects garbage after actors have been replaced.
+
+    A replaced actor consists of reference cycles: after a lost lease, the informers and controllers of a whole term.
+    With the thresholds of collect_rarely, a full collection would follow only after hours.
+    """
+
+    def __init__(self) -> None:
+        self._known = 0  # replacements at the last call
+        self._due: float | None = None
+
+    def look(self, replaced: int, now: float) -> None:
+        """Collect garbage if the last replacement was SETTLING seconds ago, and return the memory to the system.
+
+        replaced: number of actors that have been replaced since the start.
+        now: monotonic time.
+        """
+        if replaced != self._known:
+            self._known, self._due = replaced, now + SETTLING
+        elif self._due is not None and now >= self._due:
+            self._due = None
+            gc.collect()
+            give_back_freed()
 
 
 def give_back_freed() -> None:

@@ -125,6 +125,7 @@ class ActorSystem:
     mishaps: called with errors that end an actor, and with errors of a reconciler that its actor survives.
     undecodable: number of frames that could not be decoded.
     dropped: number of frames without a receiver.
+    fenced: number of incarnations that have been fenced.
 
     waits: time that messages wait in mailboxes, if that is measured.
 
@@ -140,7 +141,7 @@ class ActorSystem:
         supervisor: str = "controller-manager",
     ) -> None:
         self.clock, self.log, self.supervisor = clock, log, supervisor
-        self.undecodable = self.dropped = 0
+        self.undecodable = self.dropped = self.fenced = 0
         self.taps: list[Tap] = []
         self.gates: list[Gate] = []
         self.beginnings: list[Beginning] = []
@@ -201,6 +202,7 @@ class ActorSystem:
         resident = self._residents.pop(name, None)
         if resident is not None:
             resident.context.fenced = True
+            self.fenced += 1
             self.clock.cancel(resident.context)
             if resident.ref.is_alive():
                 self._stragglers[name] = [*self.stragglers(name), resident.actor]
@@ -245,6 +247,9 @@ class ActorSystem:
 
     def ended(self, names: Iterable[str]) -> set[str]:
         """Return those of the names that are not alive, in one call for all children of a supervisor."""
+        for name, stragglers in list(self._stragglers.items()):
+            if stragglers:  # an incarnation that has ended would keep its tables and connections in memory
+                self._stragglers[name] = self.stragglers(name)
         residents = self._residents
         ended = set()
         for name in names:

@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 
-from kcm.runtime.process.memory import collect_afterwards
+from kcm.runtime.process.memory import SETTLING, ReplacementGarbage, collect_afterwards
 
 HEAPS = """
 import ctypes, os, tempfile, threading
@@ -76,3 +76,22 @@ def test_collector_settings_are_restored_after_an_error() -> None:
     with pytest.raises(ValueError, match="within"), collect_afterwards():
         raise ValueError("within")
     assert gc.get_threshold() == threshold
+
+
+def test_garbage_is_collected_once_after_the_last_replacement() -> None:
+    garbage = ReplacementGarbage()
+    gc.disable()
+    try:
+        first = weakref.ref(Ring())
+        garbage.look(0, 0.0)
+        garbage.look(1, 1.0)
+        garbage.look(2, 3.0)
+        garbage.look(2, 1.0 + SETTLING)
+        assert first() is not None, "the second replacement is not long enough ago"
+        garbage.look(2, 3.0 + SETTLING)
+        assert first() is None
+        second = weakref.ref(Ring())
+        garbage.look(2, 4.0 + SETTLING)
+        assert second() is not None, "nothing was replaced since the last collection"
+    finally:
+        gc.enable()

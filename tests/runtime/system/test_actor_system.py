@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import time
+import weakref
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -207,6 +210,25 @@ def test_fenced_actor_is_a_straggler_until_its_thread_ends(system: ActorSystem) 
     assert straggler.actor_stopped.wait(WAIT)
     assert system.stragglers("blocked") == []
     assert system.hung_threads() == {"blocked": 0}
+    assert system.fenced == 1
+
+
+def test_straggler_is_not_kept_in_memory_after_its_end(system: ActorSystem) -> None:
+    entered, until = threading.Event(), threading.Event()
+    system.spawn(ActorSpec(name="blocked", build=partial(Blocked, entered=entered, until=until)))
+    system.tell("blocked", Pause("x"))
+    assert entered.wait(WAIT)
+    system.fence("blocked")
+    (straggler,) = system.stragglers("blocked")
+    until.set()
+    assert straggler.actor_stopped.wait(WAIT)
+    kept = weakref.ref(straggler)
+    del straggler
+    assert system.ended(["blocked"]) == {"blocked"}
+    deadline = time.monotonic() + WAIT
+    while kept() is not None and time.monotonic() < deadline:  # until its thread has returned
+        gc.collect()
+    assert kept() is None
 
 
 def test_messages_of_a_fenced_incarnation_are_dropped(system: ActorSystem, mail: Mail) -> None:
