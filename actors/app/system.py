@@ -161,6 +161,7 @@ class ControllerSystem:
             for spec in switched_on(self.controllers, self.options)
             if ownership(self._assembly, spec) is not Ownership.UNOWNED
         ]
+        self._chosen = {spec.name for spec in chosen}
         self.enabled = tuple(spec.name for spec in chosen if spec.enabled_if(self.options))
         self.skipped = tuple(spec.name for spec in chosen if spec.name not in self.enabled)
         self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled)
@@ -192,7 +193,15 @@ class ControllerSystem:
         for spec in self.controllers:
             if spec.name in self.skipped:
                 facts = {"needs": spec.needs} if spec.needs else {}
+                gate = spec.needs.removeprefix("--feature-gates=").removesuffix("=true")
+                if gate != spec.needs:
+                    why = {"requiredFeatureGates": [gate]}
+                    self.log.info("Controller is disabled by a feature gate", v=1, controller=spec.name, **why)
+                elif "--cloud-provider" in spec.needs:
+                    self.log.info("Skipping a cloud provider controller", v=1, controller=spec.name)
                 self.log.info("Warning: skipping controller", controller=spec.name, **facts)
+            elif spec.name not in self._chosen:
+                self.log.info("Warning: controller is disabled", v=1, controller=spec.name)
         self._supervision.start(self._spec)
         return self
 

@@ -48,6 +48,7 @@ from kcm.actors.command.run_setup import (
 from kcm.actors.controllers.unbuilt import not_built
 from kcm.actors.engine.vitals import ElectorVitals
 from kcm.actors.options import Options
+from kcm.actors.options.configz import flag_values
 from kcm.actors.reconciliation.actor_names import ELECTOR
 from kcm.runtime.apiserver.process.launch import LaunchError
 from kcm.runtime.client.config import ConfigError
@@ -205,6 +206,9 @@ def run(launch: Launch) -> int:
 def log_start(launch: Launch, version: Version) -> int:
     """Log the start, and warnings about options and limits. Return the limit of open files of this process."""
     log = launch.log
+    if launch.control.most >= 1:
+        for name, value in flag_values(launch.options).items():
+            log.info(f'FLAG: --{name}="{value}"', v=1, plain=True)
     log.info("Starting", version=version.git_version, pid=os.getpid())
     for warning in launch.options.warnings:
         log.warning(warning)
@@ -327,7 +331,7 @@ def work(
                 nodes = node_summary(system.tables)
                 launch.line.show(" · ".join(filter(None, (*notices, nodes or waiting, summary(system.tables)))))
             if launch.stopping.is_set():
-                log.info("shutting down on a signal")
+                log.info("Requested to terminate. Exiting.", signal=launch.stopping.signal)
                 launch.service.stopping("waiting for writes in flight")
                 launch.line.show("shutting down: waiting for writes in flight …")
                 drained = system.stop(timeout=system.options.generic.controller_shutdown_timeout + 5.0)

@@ -228,6 +228,16 @@ class EventRecorder(Actor):
                 super().receive(message)
 
     def _record(self, event: Record) -> None:
+        self.log.info(
+            "Event occurred",
+            v=0 if event.kind == "Lease" else 3,
+            object=make_key(event.namespace, event.name),
+            kind=event.kind,
+            apiVersion=event.api_version,
+            type=event.type,
+            reason=event.reason,
+            message=event.message,
+        )
         write = self._correlator.correlate(event, self.clock.now())
         if write is None:
             return

@@ -6,7 +6,7 @@ from typing import Any
 
 from kcm.actors.options.feature_gates import WORKING, without_effect
 from kcm.actors.options.table import Options
-from kcm.runtime.flags.values import DURATION, format_duration
+from kcm.runtime.flags.values import DURATION, STRING, format_duration
 
 CONFIGZ_KEY = "kubecontrollermanager.config.k8s.io"
 OWN_KEY = "kcm"
@@ -17,7 +17,7 @@ def flag_values(options: Options) -> dict[str, str]:
     values = {}
     for flag in options.flags:
         value = options.value_of(flag)
-        values[flag.name] = value if isinstance(value, str) else flag.kind.show(value)
+        values[flag.name] = value if flag.kind is STRING else flag.kind.show(value)
     return dict(sorted(values.items()))
 
 

@@ -264,6 +264,6 @@ NAMED_PAIRS: ValueType[tuple[tuple[str, str, tuple[str, ...]], ...]] = ValueType
     name="cert,key[:name,...]", parse=parse_named_pair, show=show_named_pairs, add=_join
 )
 PAIRS = ValueType(name="key=value,...", parse=parse_pairs, show=show_pairs, add=_join)
-MAP = ValueType(name="stringToString", parse=parse_map, show=show_pairs, add=_join)
+MAP = ValueType(name="stringToString", parse=parse_map, show=lambda pairs: f"[{show_pairs(pairs)}]", add=_join)
 VMODULE = ValueType(name="pattern=N,...", parse=parse_vmodule, show=show_pairs)
-VERSION = ValueType(name="version[=true]", parse=str, show=str, bare="true")
+VERSION = ValueType(name="version[=true]", parse=str, show=lambda text: text or "false", bare="true")

@@ -88,7 +88,9 @@ class ServerThread:
         """Listen on all addresses. Raises ServingError; then none is open."""
         self._thread.start(self._open)
         for url in self.urls:
-            self._log.info("serving", url=url)
+            scheme, _, address = url.partition("://")
+            how = "securely" if scheme == "https" else "insecurely"
+            self._log.info(f"Serving {how} on {address}", plain=True)
 
     def stop(self) -> None:
         self._thread.stop(self._close, timeout=GRACE + 1.0)

@@ -98,6 +98,7 @@ class ServingTls:
             self._pair = PairInDirectory(settings.directory, now=clock.now)
         else:
             self._pair = PairInMemory(now=clock.now)
+            log.info("Generated self-signed cert in-memory", v=1, plain=True)
         self._named = [(named, PairInFiles(named.certificate, named.key)) for named in settings.named]
         self._loaded = self._load(self._sources())
         self._refused: _Sources | None = None  # unusable sources, which are not loaded again

@@ -224,10 +224,10 @@ class Competitor:
     def is_ready(self) -> bool:
         """Report whether its tables are filled. The informers of a standby run as well."""
         assert self.alive, f"{self.name} ended:\n{self.running.program.text()[-3000:]}"
-        return self.running.program.text().count('"synced"') >= self.tables
+        return self.running.program.text().count('"Caches populated"') >= self.tables
 
     def identity(self) -> str:
-        found = re.findall(r'"became leader".*identity="?([^" ]+)', self.running.program.text())
+        found = re.findall(r'"Successfully acquired lease".*identity="?([^" ]+)', self.running.program.text())
         return found[-1] if found else ""
 
 

@@ -154,7 +154,7 @@ class Manager:
     def working(self) -> bool:
         """Report whether it is healthy and all controllers have started."""
         text = self.program.text()
-        return all(f'"controller ready" controller="{name}"' in text for name in CONTROLLERS) and self.healthy()
+        return all(f'"Caches are synced" controller="{name}"' in text for name in CONTROLLERS) and self.healthy()
 
 
 def run_kcm(output: Path, *flags: str) -> Manager:

@@ -96,7 +96,7 @@ class RunningManager:
         The informers of kube-controller-manager start only after it has acquired the Lease.
         """
         assert self.program.running, f"{self.name} ended:\n{self.program.text()[-3000:]}"
-        if self.name == OURS and self.program.text().count('"synced"') < 20:
+        if self.name == OURS and self.program.text().count('"Caches populated"') < 20:
             return False
         context = ssl.create_default_context()
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

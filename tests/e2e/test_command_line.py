@@ -257,7 +257,7 @@ def test_only_the_controllers_that_are_named_do_their_work(tmp_path: Path) -> No
     flags = (f"--embedded-dir={tmp_path / 'kcm'}", "--controllers=*,-deployment", "--leader-elect=false")
     manager = run_kcm(tmp_path / "kcm.log", *flags)
     with ending(manager.program) as program:
-        until(lambda: '"controller ready" controller="replicaset-controller"' in program.text(), "it works")
+        until(lambda: '"Caches are synced" controller="replicaset-controller"' in program.text(), "it works")
         kubectl = Kubectl(Api(tmp_path / "kcm" / "kubeconfig"), "default")
         kubectl.apply(workload("Deployment", "idle", 1), workload("ReplicaSet", "web", 1))
         until_status(kubectl, "apps/v1/replicasets", "web", replicas=1, readyReplicas=1)

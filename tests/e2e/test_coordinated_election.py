@@ -31,7 +31,7 @@ def lease(api: Api) -> Object:
 
 def identity(manager: Manager) -> str:
     """Return the identity of a manager, from the line about its term."""
-    (line, *_) = (line for line in manager.program.text().splitlines() if '"became leader"' in line)
+    (line, *_) = (line for line in manager.program.text().splitlines() if '"Successfully acquired lease"' in line)
     return line.partition('identity="')[2].partition('"')[0]
 
 

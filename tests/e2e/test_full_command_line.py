@@ -66,7 +66,7 @@ def test_the_full_command_line_starts_all_controllers(
 
     def ready() -> bool:
         assert manager.program.running, manager.program.text()
-        started = set(re.findall(r'"controller ready" controller="([\w-]+)"', manager.program.text()))
+        started = set(re.findall(r'"Caches are synced" controller="([\w-]+)"', manager.program.text()))
         return started >= wanted and manager.healthy()
 
     until(ready, f"{len(wanted)} controllers work", why=manager.program.text)

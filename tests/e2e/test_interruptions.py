@@ -175,12 +175,16 @@ def test_a_standby_takes_over_from_a_leader_that_is_killed_in_a_rollout(bare: Ba
         held_by_the_first = leader(kubectl)
         second = run_kcm(bare.directory / "standby.log", f"--kubeconfig={bare.kubeconfig}", *LEASE)
         with ending(second.program):
-            until(lambda: second.program.text().count('"synced"') >= 4, "its tables are warm", why=second.program.text)
+            until(
+                lambda: second.program.text().count('"Caches populated"') >= 4,
+                "its tables are warm",
+                why=second.program.text,
+            )
             start_rollout(kubectl, history)
             assert second.healthy()
             assert second.metric("leader_election_master_status") == 0
-            assert "controller ready" not in second.program.text()
-            warm = second.program.text().count('"synced"')
+            assert "Caches are synced" not in second.program.text()
+            warm = second.program.text().count('"Caches populated"')
 
             first.program.kill()
             assert leader(kubectl) == held_by_the_first
@@ -190,7 +194,7 @@ def test_a_standby_takes_over_from_a_leader_that_is_killed_in_a_rollout(bare: Ba
             )
             assert_rolled_out_with_no_pod_too_many(kubectl, history)
             assert second.metric("leader_election_master_status") == 1
-            assert second.program.text().count('"synced"') == warm
+            assert second.program.text().count('"Caches populated"') == warm
             assert "listed again" not in second.program.text()
 
 

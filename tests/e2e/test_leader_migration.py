@@ -59,7 +59,7 @@ def test_migrated_controller_runs_under_its_own_lease(server: EmbeddedServer, tm
         return {lease["metadata"]["name"]: lease["spec"]["holderIdentity"] for lease in api.get(LEASES)["items"]}
 
     with ending(manager.program):
-        until(lambda: '"controller ready" controller="deployment-controller"' in text(), "it works", why=text)
+        until(lambda: '"Caches are synced" controller="deployment-controller"' in text(), "it works", why=text)
         assert set(holders()) == {"kube-controller-manager", "migration"}
         assert len(set(holders().values())) == 1
         assert manager.metric("leader_election_master_status", name="migration") == 1
@@ -107,10 +107,12 @@ def test_both_leases_are_handed_over_between_ours_and_the_real_manager(tmp_path:
             has_both(first.text, "Successfully acquired lease")
             ours = run_kcm(tmp_path / "ours.log", *flags)
             with ending(ours.program):
-                until(lambda: ours.program.text().count('"synced"') >= 3, "it stands by", why=ours.program.text)
-                assert '"became leader"' not in ours.program.text()
+                until(
+                    lambda: ours.program.text().count('"Caches populated"') >= 3, "it stands by", why=ours.program.text
+                )
+                assert '"Successfully acquired lease"' not in ours.program.text()
                 first.kill()
-                has_both(ours.program.text, '"became leader"')
+                has_both(ours.program.text, '"Successfully acquired lease"')
                 with ending(real()) as second:
                     until(
                         lambda: "Attempting to acquire leader lease" in second.text(), "it stands by", why=second.text

@@ -118,5 +118,9 @@ def test_failed_tries_are_logged_like_upstream_and_shown_on_a_healthy_page(serve
     with our_one(server, kubeconfig) as ours:
         until_failed(ours.program, creating)
         allow(server, "get", "create", "update")
-        until(lambda: "became leader" in ours.program.text(), "it leads without a restart", why=ours.program.text)
+        until(
+            lambda: "Successfully acquired lease" in ours.program.text(),
+            "it leads without a restart",
+            why=ours.program.text,
+        )
         until(lambda: "[-]leaderElection" not in ours.get("/healthz?verbose")[1], "the check passes again")

@@ -68,7 +68,7 @@ def test_events_are_repeated_as_often_as_by_the_real_manager(real: RealServer, t
     flags = (f"--kubeconfig={real.kubeconfig}", "--leader-elect=false", CONTROLLERS)
     manager = run_kcm(tmp_path / "kcm.log", *flags)
     with ending(manager.program):
-        until(lambda: '"controller ready"' in manager.program.text(), "it works", why=manager.program.text)
+        until(lambda: '"Caches are synced"' in manager.program.text(), "it works", why=manager.program.text)
         ours = recorded(real, "repeated-ours")
     assert ours == theirs
     assert len(ours) == 4

@@ -122,7 +122,7 @@ def test_the_greeting_stays_on_the_screen_and_comes_when_the_nodes_are_ready(tmp
 def test_information_is_shown_on_a_terminal_that_asks_for_it(tmp_path: Path) -> None:
     with on_terminal(f"--embedded-dir={tmp_path / 'kcm'}", "--hollow-nodes=0", "--v=0") as terminal:
         terminal.until("export KUBECONFIG=", scrolled=True)
-        terminal.until('"became leader"', scrolled=True)
+        terminal.until('"Successfully acquired lease"', scrolled=True)
         logged = [line for line in terminal.lines[:-1] if re.match(r"[IWE]\d{4} ", line)]
         assert [line for line in logged if not re.search(r'("|=\S+)$', line)] == [], "tails of the live line"
 
@@ -156,7 +156,7 @@ def test_a_server_that_does_not_answer_is_named_at_once() -> None:
 def test_second_manager_names_the_leader_that_it_waits_for(tmp_path: Path) -> None:
     first = run_kcm(tmp_path / "log", f"--embedded-dir={tmp_path / 'kcm'}", "--hollow-nodes=0")
     with ending(first.program):
-        until(lambda: '"became leader"' in first.program.text(), "it leads", why=first.program.text)
+        until(lambda: '"Successfully acquired lease"' in first.program.text(), "it leads", why=first.program.text)
         with on_terminal(f"--kubeconfig={tmp_path / 'kcm' / 'kubeconfig'}") as terminal:
             screen = terminal.until("standing by: ")
             assert any(line.startswith("Working on https://127.0.0.1:") for line in screen)
@@ -167,14 +167,20 @@ def test_work_resumes_at_once_after_a_kill(tmp_path: Path) -> None:
     own = f"--embedded-dir={tmp_path / 'kcm'}"
     first = run_kcm(tmp_path / "first.log", own)
     with ending(first.program):
-        until(lambda: '"became leader"' in first.program.text(), "it leads", why=first.program.text)
+        until(lambda: '"Successfully acquired lease"' in first.program.text(), "it leads", why=first.program.text)
         before = Api(tmp_path / "kcm" / "kubeconfig").url
         os.kill(first.program.process.pid, signal.SIGKILL)  # what it started ends by itself
         first.program.process.wait()
         second = run_kcm(tmp_path / "second.log", own)
         with ending(second.program):
-            until(lambda: '"became leader"' in second.program.text(), "it leads again", why=second.program.text)
-            tried, led = (moment(second.program.text(), what) for what in ("attempting to acquire", "became leader"))
+            until(
+                lambda: '"Successfully acquired lease"' in second.program.text(),
+                "it leads again",
+                why=second.program.text,
+            )
+            tried, led = (
+                moment(second.program.text(), what) for what in ("Attempting to acquire", "Successfully acquired lease")
+            )
             assert led - tried < 10.0, "the Lease of the dead runs out after 15 s"
             kubectl = Kubectl(Api(tmp_path / "kcm" / "kubeconfig"), "default")
             assert kubectl.api.url == before

@@ -14,7 +14,7 @@ import functools
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kcm.actors.engine.controller.discovered import DiscoveredTables
 from kcm.actors.engine.controller.held_back import LOOK_AGAIN, HeldBack
@@ -23,6 +23,7 @@ from kcm.actors.engine.controller.readiness import Readiness
 from kcm.actors.engine.controller.retries import Traces
 from kcm.actors.engine.controller.settings import ControllerSettings, QueueSettings
 from kcm.actors.engine.controller.sources import KeyQueue, PeriodicPass, TaskSources
+from kcm.actors.engine.controller.start_lines import LIFECYCLE_LINES, OTHER
 from kcm.actors.engine.controller.task_log import InHand
 from kcm.actors.engine.controller.timetable import Timetable
 from kcm.actors.engine.controller.work import Work
@@ -136,6 +137,8 @@ class Controller(Actor):
         tables = Tables(self._static, discovers=settings.discovers is not None)
         self._tables, self._reconciler = tables, self._build(tables)
         log = self.log.bind(controller=settings.name)
+        self._log_lifecycle("starting")
+        self.log.info("Waiting for caches to sync", v=1, controller=settings.name)
         self._queues = {queue.name: self._new_queue(queue, now) for queue in settings.queues}
         traces, held_back = Traces(), self._held_back
         held_back.learn(
@@ -263,6 +266,7 @@ class Controller(Actor):
                 self._may_begin_since = self.clock.monotonic()
             case Drain():
                 self._draining, self._drained = True, False
+                self._log_lifecycle("stopping")
             case EnqueueKey(queue=queue, key=key):
                 self._enqueue(Enqueue(queue, key))
             case Describe():
@@ -374,7 +378,13 @@ class Controller(Actor):
         for listener, queue in self._settings.sources:
             listener.start(functools.partial(self._wake_from_outside, listener.name, queue))
         self._timetable.begin_resyncs(now)
-        self.log.info("controller ready", v=1, controller=self._settings.name)
+        self.log.info("Caches are synced", v=1, controller=self._settings.name)
+
+    def _log_lifecycle(self, which: Literal["starting", "stopping"]) -> None:
+        """Log the start or the end with upstream's text. Verbosity 1, unlike upstream: few lines without --v."""
+        name = self._settings.name
+        lines = LIFECYCLE_LINES.get(name, OTHER)
+        self.log.info(getattr(lines, which), v=1, **{**lines.facts, "controller": lines.facts.get("controller", name)})
 
     # Serving the queues.
 

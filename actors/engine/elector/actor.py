@@ -36,6 +36,8 @@ from kcm.runtime.metrics.registry import Counter, Gauge
 from kcm.runtime.system.actor import Actor, Context
 from kcm.runtime.system.vitals import Vitals
 
+RENEWAL_FAILED = "failed to renew lease: "  # beginning of a reason for the loss of the lease
+
 
 def lost_lease(elector: str) -> str:
     """Return upstream's words for the loss of this elector's Lease."""
@@ -81,7 +83,7 @@ class Elector(Actor):
         self._lost = ""  # why the lease was lost; this cannot be undone
 
     def started(self) -> None:
-        self.log.info("attempting to acquire leader lease", lease=self._lease.key)
+        self.log.info("Attempting to acquire leader lease...", lock=self._lease.key)
         self._try()
 
     def receive(self, message: Any) -> None:
@@ -110,10 +112,10 @@ class Elector(Actor):
             self._due = math.inf
             self._spared_until = now + self._election.request_timeout
         if self._leading and now >= self._renew_by():
-            self._lose("failed to renew lease: timed out waiting for the condition")
+            self._lose(f"{RENEWAL_FAILED}timed out waiting for the condition")
             return
         if self._attempt is not None and now >= self._gives_up_at():
-            self.log.warning("no response about the lease", lease=self._lease.key)
+            self.log.warning("no response about the lease", lock=self._lease.key)
             self._lease.note_failure("no response")
             self._attempt = None
             self._settle(held=False)
@@ -166,7 +168,7 @@ class Elector(Actor):
         except (ValueError, TypeError, KeyError, AttributeError) as err:  # for example, a response of a proxy
             self._attempt = None
             self.log.warning(
-                "malformed response about the lease", lease=self._lease.key, error=f"{type(err).__name__}: {err}"
+                "malformed response about the lease", lock=self._lease.key, error=f"{type(err).__name__}: {err}"
             )
             self._lease.note_failure("malformed response")
             self._settle(held=False)
@@ -178,7 +180,7 @@ class Elector(Actor):
             self._renewed_at = self._began
             if not self._leading:
                 self._leading = True
-                self.log.info("became leader", lease=self._lease.key, identity=self._election.identity)
+                self.log.info("Successfully acquired lease", lock=self._lease.key, identity=self._election.identity)
                 self.tell(actor_names.RECORDER, self._lease.record("became leader"))
             for listener in self._audience:
                 self.tell(listener, LeaseHeld(self._began + self._election.renew_deadline, self.name))
@@ -186,6 +188,7 @@ class Elector(Actor):
         elif self._leading:
             self._next_try = now + period
         else:
+            self.log.debug("Failed to acquire lease", lock=self._lease.key)
             self._next_try = self._lease.next_try(now, chance=self._random.random())
         self._publish_vitals()
         if not held and self._leading and self._lease.is_anothers:
@@ -208,7 +211,8 @@ class Elector(Actor):
         self._leading, self._lost, self._attempt = False, why, None
         self._publish_vitals()
         self.tell(actor_names.RECORDER, self._lease.record("stopped leading"))
-        self.log.error(f"{lost_lease(self.name)}/stopped", lease=self._lease.key, error=why)
+        self.log.info("Failed to renew lease", lock=self._lease.key, error=why.removeprefix(RENEWAL_FAILED))
+        self.log.error(f"{lost_lease(self.name)}/stopped", lock=self._lease.key, error=why)
         self._announce_loss()
 
     def _announce_loss(self) -> None:

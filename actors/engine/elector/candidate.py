@@ -140,7 +140,7 @@ class LeaseCandidate(Actor):
             self._due = now + RENEWED_EVERY
         else:
             error = getattr(outcome, "message", "") or type(outcome).__name__
-            self.log.error("Ensuring lease failed", lease=self._key, error=error)
+            self.log.error("Ensuring lease failed", lock=self._key, error=error)
             self._due = now + RETRIES.delay(self._failures)
             self._failures += 1
             self._again = False

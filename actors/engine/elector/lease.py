@@ -158,12 +158,12 @@ class ObservedLease:
         assert self._observed is not None
         self._failure = ""
         if not self._is_fresh():
-            self._log.info("Lease has expired", v=2, lease=self.key)
+            self._log.info("Lease has expired", v=2, lock=self.key)
             return False
         if not self._is_ours():
             return False
         if self.preferred_holder:
-            self._log.info("Lease is marked as 'end of term'", v=4, lease=self.key)
+            self._log.info("Lease is marked as 'end of term'", v=4, lock=self.key)
             return False
         self._slow.inc()
         outcome = yield self._update(self._observed)
@@ -191,7 +191,7 @@ class ObservedLease:
         }
         outcome = yield Update(LEASES.id, self.key, encode_object({**self._observed, "spec": spec}))
         if isinstance(outcome, Done):
-            self._log.info("lease released", lease=self.key)
+            self._log.info("lease released", lock=self.key)
         else:
             self._log.error("Failed to release lease", **self._facts(outcome))
         return False
@@ -252,7 +252,7 @@ class ObservedLease:
         return False
 
     def _facts(self, outcome: Outcome) -> dict[str, str]:
-        return {"lease": self.key, "error": _reason(outcome)}
+        return {"lock": self.key, "error": _reason(outcome)}
 
     def _observe(self, lease: Object) -> None:
         before, after = (self._observed or {}).get("spec"), lease.get("spec") or {}
@@ -260,9 +260,9 @@ class ObservedLease:
             self._observed_at = self._clock.monotonic()
         if (before or {}).get("holderIdentity") != after.get("holderIdentity"):
             holder = after.get("holderIdentity") or ""
-            if holder:  # for our own identity, "became leader" is logged at once
+            if holder:  # for our own identity, "Successfully acquired lease" is logged at once
                 own = holder == self._election.identity
-                self._log.info("new leader elected", v=2 if own else 0, lease=self.key, identity=holder)
+                self._log.info("new leader elected", v=2 if own else 0, lock=self.key, identity=holder)
             self._new_holder(holder)
         self._observed = lease
 

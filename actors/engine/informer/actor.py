@@ -222,7 +222,7 @@ class Informer(Actor):
         first = not self._table.synced
         self._delivery.flush()
         differences = self._contents.end_list(version)
-        event = "synced" if first else "listed again"
+        event = "Caches populated" if first else "listed again"
         self.log.info(event, v=2, **self._about, objects=len(self._table), version=version)
         if first:
             self._delivery.synced()  # later subscribers read the table

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from kcm.actors.engine.manager.children import Children
-from kcm.actors.reconciliation.actor_names import ELECTORS, is_controller
+from kcm.actors.reconciliation.actor_names import ELECTORS, controller_of, is_controller
 from kcm.protocols.messages.lifecycle import Drain
 from kcm.runtime.system.actor import Actor
 
@@ -58,7 +58,7 @@ class Shutdown:
                 self._manager.tell(name, Drain())
             else:
                 self._children.forget(name)
-        self._manager.log.info("shutting down", draining=len(self._waiting))
+        self._manager.log.info("shutting down controllers", draining=len(self._waiting))
         if not self._waiting:
             self._drain_electors()
 
@@ -72,7 +72,9 @@ class Shutdown:
                 self._finish()
         elif name in self._waiting:
             self._waiting.discard(name)
+            self._manager.log.info("Controller terminated", v=1, controller=controller_of(name))
             if not self._waiting:
+                self._manager.log.info("All controllers terminated")
                 self._drain_electors()
 
     def is_done_with(self, name: str, error: str) -> bool:
@@ -92,7 +94,9 @@ class Shutdown:
     def look_at_the_time(self, now: float) -> None:
         if self._until is not None and now >= self._until:
             waiting = sorted(self._waiting) or sorted(self._electors)
-            self._manager.log.warning("controller shutdown timeout reached", waiting=waiting)
+            self._manager.log.warning(
+                "Controller shutdown timeout reached", timeout=self._within, runningControllers=waiting
+            )
             self._finish(f"not drained in time: {', '.join(waiting)}")
 
     def _drain_electors(self) -> None:

@@ -179,6 +179,7 @@ def test_every_implemented_gate_has_a_test() -> None:
         "ComponentStatusz": "tests/actors/command/test_serving.py",
         "CoordinatedLeaderElection": "tests/actors/engine/elector/test_candidate.py",
         **dict.fromkeys(("HPAConfigurableTolerance", "HPAScaleToZero", "PodLevelResources"), AUTOSCALER),
+        "LoggingAlphaOptions": "tests/actors/options/test_validation.py",
         "MutableSchedulingDirectivesForSuspendedJobs": "tests/actors/controllers/workloads/job/test_ends.py",
         "PersistentVolumeClaimUnusedSinceTime": "tests/actors/controllers/storage/test_claim_protection.py",
         "TaintBasedEvictions": "tests/actors/controllers/nodes/node_lifecycle/",

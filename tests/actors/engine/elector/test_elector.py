@@ -200,8 +200,8 @@ def test_log_contains_the_attempt_and_the_holder(cluster: SimulatedCluster, logs
     cluster.merge(LEASES, LEASE, {"spec": {"holderIdentity": ""}})
     cluster.manager(election=election("two"))
     cluster.run_for(1.0)
-    logged = [(line["event"], line.get("identity")) for line in logs.entries if line.get("lease") == LEASE]
-    attempt = ("attempting to acquire leader lease", None)
+    logged = [(line["event"], line.get("identity")) for line in logs.entries if line.get("lock") == LEASE]
+    attempt = ("Attempting to acquire leader lease...", None)
     assert [line for line in logged if line == attempt or line[0] == "new leader elected"] == [
         attempt,
         ("new leader elected", "one"),
@@ -328,7 +328,7 @@ def test_each_failed_try_is_logged_and_reported_with_verb_and_resource(
             alone.answer(outcome)
         alone.world.run_for(5.0)
     errors = [line for line in logs.entries if line["log_level"] == "error"]
-    assert [(line["event"], line["lease"], line["error"]) for line in errors] == [(event, LEASE, REFUSED.message)] * 3
+    assert [(line["event"], line["lock"], line["error"]) for line in errors] == [(event, LEASE, REFUSED.message)] * 3
     vitals = alone.vitals.of(ELECTOR, ElectorVitals)
     assert vitals is not None
     assert vitals.failure == f"cannot {verb} leases.coordination.k8s.io {LEASE}: {REFUSED.message}"
