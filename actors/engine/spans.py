@@ -37,12 +37,14 @@ from kcm.actors.engine.controller.retries import KINDS, error_kind, one_line, re
 from kcm.actors.engine.controller.settings import ControllerSettings
 from kcm.actors.reconciliation import Change, RequeueAfter, Watch, itself
 from kcm.actors.reconciliation.actor_names import controller_of
+from kcm.protocols.messages.calls import Call
 from kcm.protocols.messages.commands import (
     Command,
     Create,
     Delete,
     DeleteCollection,
-    Fetch,
+    Get,
+    List,
     Patch,
     Submit,
     Update,
@@ -60,13 +62,15 @@ from kcm.runtime.tables.tables import Tables
 
 ANNOTATION = "tracing.k8s.io/traceparent"
 MOST_CAUSES = 8  # watch events that are remembered for a queued key, the newest
-MOST_WRITES = 10_000  # traced writes whose watch events are recognized, the newest
+MOST_WRITTEN = 10_000  # objects with traced writes whose watch events are recognized, the newest
+MOST_VERSIONS = 4  # traced writes of one object whose watch events are recognized, the newest
 MOST_RETRIED = 10_000  # failing keys whose retries are counted
 NANOSECONDS = 1_000_000_000
 ROOT = SpanContexts()  # without a parent
 _ANNOTATION = ANNOTATION.encode()
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _CHANGES = (Create, Update, Patch, Delete)
+_OF_RESOURCES = (*_CHANGES, DeleteCollection, Get, List)
 _TaskId = tuple[str, str, str]  # actor of the controller, queue, key
 
 
@@ -146,7 +150,8 @@ class Tracing:
         self._controllers: dict[str, _Controller] = {}  # by actor
         self._running: dict[_TaskId, _Reconciliation] = {}
         self._retries: dict[_TaskId, int] = {}
-        self._writes: dict[tuple[str, Key], _Write] = {}  # by Resource.id and key, the oldest first
+        # Traced writes by Resource.id and key; objects and writes are in the order of the writes.
+        self._writes: dict[tuple[str, Key], tuple[_Write, ...]] = {}
 
     def now(self) -> int:
         """Return the time of spans: nanoseconds since 1970."""
@@ -253,9 +258,9 @@ class Tracing:
         else:
             key, version = state.key, state.version
         writes = self._writes
-        writes.pop((command.resource, key), None)
-        writes[command.resource, key] = _Write(version, span)
-        if len(writes) > MOST_WRITES:
+        earlier = writes.pop((command.resource, key), ())
+        writes[command.resource, key] = (*earlier, _Write(version, span))[-MOST_VERSIONS:]
+        if len(writes) > MOST_WRITTEN:
             with contextlib.suppress(RuntimeError, KeyError):  # another thread changes it; the next call drops more
                 del writes[next(iter(writes))]
         return version
@@ -266,9 +271,9 @@ class Tracing:
             return []
         found: dict[int, Link] = {}
         for event in events:
-            write = self._writes.get((event.resource, event.change.key))
-            if write is not None and write.version == (0 if event.change.deleted else _version(event.change)):
-                found[write.span.span_id] = Link(write.span, {"kcm.cause": "write"})
+            for write in self._writes.get((event.resource, event.change.key), ()):
+                if write.version == (0 if event.change.deleted else _version(event.change)):
+                    found[write.span.span_id] = Link(write.span, {"kcm.cause": "write"})
         return list(found.values())
 
     def _count_retries(self, task: _TaskId, result: object) -> None:
@@ -338,21 +343,17 @@ def _event_in_words(event: _WakingEvent) -> str:
 
 
 def _span_name(command: Command) -> str:
-    if isinstance(command, Fetch) or not _is_of_api(command):
-        return in_words(command).rpartition(" ")[0] or in_words(command)
-    return f"{_verb(command)} {name_of_resource(command.resource)}"
+    if isinstance(command, _OF_RESOURCES):
+        return f"{_verb(command)} {name_of_resource(command.resource)}"
+    return f"call {command.function}" if isinstance(command, Call) else _verb(command)
 
 
 def _verb(command: Command) -> str:
     return type(command).__name__.lower()  # as in rules of RBAC: create, update, patch, delete, deletecollection, …
 
 
-def _is_of_api(command: Command) -> bool:
-    return isinstance(command, (*_CHANGES, DeleteCollection)) or type(command).__name__ in ("Get", "List")
-
-
 def _attributes(command: Command) -> dict[str, Any]:
-    if not _is_of_api(command):
+    if not isinstance(command, _OF_RESOURCES):
         return {"kcm.command": in_words(command)}
     attributes: dict[str, Any] = {
         "kcm.verb": _verb(command),

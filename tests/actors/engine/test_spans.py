@@ -15,17 +15,34 @@ from structlog.typing import FilteringBoundLogger
 from kcm import testing
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.actors.engine.spans import ANNOTATION, parse_traceparent
+from kcm.actors.engine.controller import ControllerSettings, QueueSettings
+from kcm.actors.engine.spans import ANNOTATION, Tracing, parse_traceparent
 from kcm.actors.options import Options
-from kcm.actors.reconciliation import RequeueAfter
+from kcm.actors.reconciliation import Change, RequeueAfter
 from kcm.actors.reconciliation.failures import Retry, TerminalError
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.actors.reconciliation.watches import Watch, itself
-from kcm.protocols.messages.commands import Create, Patch, PatchType
+from kcm.protocols.messages.calls import Call
+from kcm.protocols.messages.commands import (
+    Command,
+    Create,
+    Delete,
+    Fetch,
+    List,
+    Patch,
+    PatchType,
+    Submit,
+    Update,
+)
+from kcm.protocols.messages.outcomes import Done
+from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import encode_object
 from kcm.protocols.resources import CONFIGMAPS, DEPLOYMENTS, PODS
 from kcm.runtime.client.api import Request, Response
+from kcm.runtime.scheduling.work_queue import WorkQueue
+from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.simulation.transport import SimulatedTransport
+from kcm.runtime.tables.tables import Tables
 from kcm.runtime.tracing.sampler import CauseSampler
 
 TEMPLATE = {
@@ -37,6 +54,13 @@ DEPLOYMENT = {
     "spec": {"replicas": 2, "selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE},
 }
 CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+REPLACE = Update(CONFIGMAPS.id, "default/a", b"{}")
+
+
+def config_map(version: str) -> dict[str, Any]:
+    return {"metadata": {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": version}}
 
 
 class RecordingTransport(SimulatedTransport):
@@ -313,6 +337,112 @@ def test_restarted_controller_has_another_incarnation(
     traced.system.restart("traced")
     cluster.run_for(30)
     assert [(span.attributes or {})["kcm.incarnation"] for span in traced.spans] == [1, 2]
+
+
+class TracingRig:
+    """Spans of one controller without actors, whose reconciliations are caused by message 7 of a journal."""
+
+    def __init__(self) -> None:
+        self.exporter = InMemorySpanExporter()
+        provider = TracerProvider(sampler=CauseSampler(1.0), shutdown_on_exit=False)
+        provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+        self.tracing = Tracing(provider.get_tracer("test"), clock=VirtualClock(), handled_now=lambda: 7)
+        queue = QueueSettings(name="maps", watches=(Watch(CONFIGMAPS, itself),))
+        settings = ControllerSettings(name="a", client="a", component="a", queues=(queue,))
+        self.tables = Tables({})
+        queues = {"maps": WorkQueue[str](now=0.0)}
+        [(self.watch, _)] = self.tracing.follow("a", 1, settings=settings, tables=self.tables, queues=queues)
+
+    def see(self, version: str, *, type: str = EventType.MODIFIED) -> None:
+        """Let the watch see a version of the ConfigMap."""
+        raw = encode_object(config_map(version))
+        self.watch.to(Change(type=type, key="default/a", raw=raw, controller=None), self.tables)
+
+    def reconcile(self, *written: str, command: Command = REPLACE) -> ReadableSpan:
+        """Reconcile the ConfigMap with a write for each of the versions, and return the span of the reconciliation."""
+        self.tracing.begin("a", "maps", "default/a")
+        for number, version in enumerate(written):
+            submit = Submit("a", 1, "a", number, (command,), "maps", "default/a")
+            [span] = self.tracing.begin_writes(submit, 9) or ()
+            span.end(Done(encode_object(config_map(version))))
+        self.tracing.end("a", "maps", "default/a", None)
+        return self.exporter.get_finished_spans()[-1]
+
+    @property
+    def writes(self) -> list[int]:
+        """Return the ids of the spans of writes, in order."""
+        return [s.context.span_id for s in self.exporter.get_finished_spans() if s.kind is SpanKind.CLIENT]
+
+
+def test_events_of_each_of_several_writes_are_linked() -> None:
+    rig = TracingRig()
+    rig.reconcile("5", "6", "7", "8", "9")
+    rig.see("6")
+    rig.see("9")
+    assert links_of(rig.reconcile()) == {rig.writes[1], rig.writes[4]}
+    assert links_of(rig.reconcile()) == set()  # each event counts once
+
+
+def test_versions_of_other_writers_and_forgotten_writes_are_not_linked() -> None:
+    rig = TracingRig()
+    rig.reconcile("5", "6", "7", "8", "9")
+    for version in ("5", "10"):
+        rig.see(version)
+    span = rig.reconcile()
+    assert links_of(span) == set()
+    assert (span.attributes or {})["kcm.woken_by"] == (
+        "MODIFIED configmaps default/a at 5",
+        "MODIFIED configmaps default/a at 10",
+    )
+
+
+def test_deletion_is_linked_whatever_its_version() -> None:
+    rig = TracingRig()
+    rig.reconcile("5", command=Delete(CONFIGMAPS.id, "default/a"))
+    rig.see("6", type=EventType.DELETED)
+    assert links_of(rig.reconcile()) == set(rig.writes)
+
+
+def test_newest_events_of_a_key_are_recorded() -> None:
+    rig = TracingRig()
+    for version in range(1, 13):
+        rig.see(str(version))
+    woken_by = (rig.reconcile().attributes or {})["kcm.woken_by"]
+    assert woken_by == tuple(f"MODIFIED configmaps default/a at {version}" for version in range(5, 13))
+
+
+def test_messages_of_the_journal_are_named() -> None:
+    rig = TracingRig()
+    rig.reconcile("5")
+    write, reconciliation = rig.exporter.get_finished_spans()
+    assert (write.attributes or {})["kcm.journal.message"] == 9
+    assert (reconciliation.attributes or {})["kcm.journal.message"] == 7
+
+
+@pytest.mark.parametrize(
+    ("command", "name", "attributes"),
+    [
+        (Fetch("/apis"), "fetch", {"kcm.command": "get /apis"}),
+        (Call("bill", b"", 1.0, "default/a"), "call bill", {"kcm.command": "call bill default/a"}),
+        (
+            List(PODS.id, "shop"),
+            "list pods",
+            {"kcm.verb": "list", "kcm.resource": "pods", "kcm.object": "in shop"},
+        ),
+    ],
+)
+def test_commands_other_than_writes_have_spans(command: Command, name: str, attributes: dict[str, str]) -> None:
+    rig = TracingRig()
+    rig.reconcile("5", command=command)
+    span = rig.exporter.get_finished_spans()[0]
+    assert span.name == name
+    assert attributes.items() <= dict(span.attributes or {}).items()
+
+
+def test_commands_of_another_incarnation_have_no_spans() -> None:
+    rig = TracingRig()
+    rig.tracing.begin("a", "maps", "default/a")
+    assert rig.tracing.begin_writes(Submit("a", 2, "a", 1, (REPLACE,), "maps", "default/a"), 0) is None
 
 
 @pytest.mark.parametrize(
