@@ -36,6 +36,16 @@ def test_request_form_has_url_and_headers() -> None:
     ]
 
 
+def test_traceparent_of_one_request_is_not_cached_for_others() -> None:
+    form, plain = request_form("https://api"), Request(method="GET", path="/")
+    before = headers(form, plain)
+    assert headers(form, Request(method="GET", path="/", traceparent="00-a-b-01")) == [
+        *before,
+        "traceparent: 00-a-b-01",
+    ]
+    assert headers(form, plain) == before
+
+
 @pytest.mark.parametrize(
     ("server", "host"),
     [
