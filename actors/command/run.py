@@ -48,7 +48,6 @@ from kcm.actors.command.run_setup import (
 from kcm.actors.controllers.unbuilt import not_built
 from kcm.actors.engine.vitals import ElectorVitals
 from kcm.actors.options import Options
-from kcm.actors.options.configz import flag_values
 from kcm.actors.reconciliation.actor_names import ELECTOR
 from kcm.runtime.apiserver.process.launch import LaunchError
 from kcm.runtime.client.config import ConfigError
@@ -207,6 +206,8 @@ def log_start(launch: Launch, version: Version) -> int:
     """Log the start, and warnings about options and limits. Return the limit of open files of this process."""
     log = launch.log
     if launch.control.most >= 1:
+        from kcm.actors.options.configz import flag_values  # few runs need it
+
         for name, value in flag_values(launch.options).items():
             log.info(f'FLAG: --{name}="{value}"', v=1, plain=True)
     log.info("Starting", version=version.git_version, pid=os.getpid())

@@ -23,7 +23,6 @@ from kcm.runtime.logs.lines import DEBUG_VERBOSITY, JsonLines, TextLines, stack
 from kcm.runtime.logs.settings import LogSettings
 from kcm.runtime.logs.sinks import PROGRAM, Sink
 from kcm.runtime.logs.structlog_alone import structlog
-from kcm.runtime.logs.vmodule import verbosity_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -66,6 +65,8 @@ class LogControl:
             return v <= self.most
         verbosity = self._by_source.get(source)
         if verbosity is None:
+            from kcm.runtime.logs.vmodule import verbosity_of  # few runs need it
+
             matching = verbosity_of(source, self._vmodule, self._names)
             verbosity = self._by_source[source] = max(matching, self.verbosity)
         return v <= max(verbosity, 0)
