@@ -1,8 +1,8 @@
 """Metrics of kube-controller-manager and of kcm, compared after the same work: /metrics and /metrics/slis.
 
-Compared are the names of families, their type, label names, buckets and help text, and the label values of their
-series. `metric_differences.yml` lists the differences with their reasons: a difference that is not listed, or a listed
-one that no longer exists, fails the test.
+Compared are the names of families, their type, label names, buckets and help text, the label values of their series,
+and the values of some families. `metric_differences.yml` lists the differences with their reasons: a difference that is
+not listed, or a listed one that no longer exists, fails the test.
 """
 
 from __future__ import annotations
@@ -27,8 +27,22 @@ from tests.support.certificates import Authority, Pair, client_context
 
 pytestmark = [pytest.mark.e2e, pytest.mark.cluster, pytest.mark.timeout(300)]
 DIFFERENCES = Path(__file__).parent / "metric_differences.yml"
+GATES = "--feature-gates=ClusterTrustBundle=true,PodCertificateRequest=true"
+SERVED = "--runtime-config=certificates.k8s.io/v1beta1=true"
 SERVICE = "kubernetes.io/service-name"
 REAL, OURS = "kube-controller-manager", "kcm"
+# Families whose values are equal after the same work.
+EQUAL_VALUES = (
+    "disabled_metrics_total",
+    "kubernetes_feature_enabled",
+    "kubernetes_healthcheck",
+    "leader_election_master_status",
+    "node_collector_unhealthy_nodes_in_zone",
+    "node_collector_zone_health",
+    "node_collector_zone_size",
+    "node_ipam_controller_cirdset_max_cidrs",
+    "running_managed_controllers",
+)
 _LABEL = re.compile(r'(\w+)="((?:[^"\\\\]|\\\\.)*)"')
 
 
@@ -78,6 +92,16 @@ def families(text: str) -> dict[str, FamilyOnPage]:
     }
 
 
+def values(text: str) -> dict[str, float]:
+    """Parse the values of the series of EQUAL_VALUES from a page, by series as family{labels}."""
+    lines = re.findall(r"^([a-z_]+)(?:\{(.*)\})? (\S+)$", text.replace("\0:", ""), re.MULTILINE)
+    return {
+        f"{name}{{{_series(dict(_LABEL.findall(inside)))}}}": float(value)
+        for name, inside, value in lines
+        if name in EQUAL_VALUES
+    }
+
+
 def _series(labels: Mapping[str, str]) -> str:
     return ",".join(f'{name}="{labels[name]}"' for name in sorted(labels.keys() - {"le", "quantile"}))
 
@@ -110,6 +134,7 @@ def flags(server: RealServer, port: int) -> tuple[str, ...]:
         f"--authorization-kubeconfig={kubeconfig}",
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
+        GATES,
         "--controllers=*,bootstrapsigner,tokencleaner",
         "--allocate-node-cidrs",
         "--cluster-cidr=10.244.0.0/16",
@@ -132,7 +157,10 @@ def manager(who: str, server: RealServer, port: int) -> Iterator[Program]:
 
 
 def work(api: Api, name: str) -> None:
-    """Let a Deployment and a Job come and go, with a Service that selects the pods, and one with our own Endpoints."""
+    """Let workloads come and go, with a Service that selects their pods, and one with our own Endpoints.
+
+    A HorizontalPodAutoscaler finds no metrics, and a claim is bound to a volume.
+    """
     labels = {"app": name}
     pod: Object = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "nginx"}]}}
     spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": pod}
@@ -146,6 +174,23 @@ def work(api: Api, name: str) -> None:
     api.request("POST", "/api/v1/namespaces/default/endpoints", endpoints)
     slices = f"/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector={SERVICE}={name}-own"
     until(lambda: api.get(slices)["items"], "the Endpoints are mirrored")
+    sets = "/apis/apps/v1/namespaces/default"
+    others = {"selector": {"matchLabels": {"set": name}}, "template": {**pod, "metadata": {"labels": {"set": name}}}}
+    api.request("POST", f"{sets}/daemonsets", {"metadata": {"name": name}, "spec": others})
+    stateful = {"metadata": {"name": name}, "spec": {**others, "replicas": 1, "serviceName": name}}
+    api.request("POST", f"{sets}/statefulsets", stateful)
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+    scaler = {"metadata": {"name": name}, "spec": {"scaleTargetRef": target, "minReplicas": 2, "maxReplicas": 3}}
+    scalers = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers"
+    api.request("POST", scalers, scaler)
+    bind_claim(api, name)
+    scaled = f"{scalers}/{name}"
+    until(lambda: api.get(scaled)["status"].get("conditions"), "the HorizontalPodAutoscaler is evaluated")
+    api.request("DELETE", scaled)
+    until(lambda: api.get(f"{sets}/daemonsets/{name}")["status"].get("numberReady"), "the DaemonSet has pods")
+    until(lambda: api.get(f"{sets}/statefulsets/{name}")["status"].get("readyReplicas"), "the StatefulSet has a pod")
+    for kind in ("daemonsets", "statefulsets"):
+        api.request("DELETE", f"{sets}/{kind}/{name}?propagationPolicy=Background")
     job = {"template": {**pod, "spec": {**pod["spec"], "restartPolicy": "Never"}}}
     api.request("POST", jobs, {"metadata": {"name": name}, "spec": job})
     until(
@@ -158,6 +203,17 @@ def work(api: Api, name: str) -> None:
     )
 
 
+def bind_claim(api: Api, name: str) -> None:
+    """Create a volume and a claim for it, and wait until they are bound."""
+    shared: Object = {"storageClassName": "", "accessModes": ["ReadWriteOnce"]}
+    volume = {**shared, "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/tmp"}}
+    api.request("POST", "/api/v1/persistentvolumes", {"metadata": {"name": name}, "spec": volume})
+    claim = {**shared, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}
+    claims = "/api/v1/namespaces/default/persistentvolumeclaims"
+    api.request("POST", claims, {"metadata": {"name": name}, "spec": claim})
+    until(lambda: api.get(f"{claims}/{name}")["status"].get("phase") == "Bound", "the claim is bound")
+
+
 def service(name: str, labels: Object) -> Object:
     return {"metadata": {"name": name}, "spec": {"selector": labels, "ports": [{"port": 80}]}}
 
@@ -167,9 +223,10 @@ def test_metrics_are_those_of_the_real_manager(tmp_path: Path) -> None:
     root = clients.issue("root", groups=("system:masters",))
     found: dict[str, dict[str, FamilyOnPage]] = {}
     indicators: dict[str, set[str]] = {}
+    numbers: dict[str, dict[str, float]] = {}
     with (
         real_server(
-            tmp_path, assets, f"--client-ca-file={clients.file}", disabled=("TaintNodesByCondition",)
+            tmp_path, assets, f"--client-ca-file={clients.file}", GATES, SERVED, disabled=("TaintNodesByCondition",)
         ) as server,
         hollow_nodes(server.kubeconfig, tmp_path / "hollow.log"),
     ):
@@ -184,12 +241,16 @@ def test_metrics_are_those_of_the_real_manager(tmp_path: Path) -> None:
                 with pytest.raises(urllib.error.HTTPError):  # the API server denies it, which is counted
                     page(port, "/metrics", clients.issue("jane"))
                 page(port, "/healthz", root)  # runs the checks, which /metrics/slis counts
-                slis = families(page(port, "/metrics/slis", root))
-                indicators[who] = set(slis)
-                found[who] = {**slis, **families(page(port, "/metrics", root))}
+                slis, text = page(port, "/metrics/slis", root), page(port, "/metrics", root)
+                indicators[who] = set(families(slis))
+                found[who] = {**families(slis), **families(text)}
+                numbers[who] = {**values(slis), **values(text)}
             api = Api(server.kubeconfig)
             lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-controller-manager"
             api.request("DELETE", lease)  # so that the next one need not wait until it expires
+    both = numbers[OURS].keys() & numbers[REAL].keys()
+    assert {series.partition("{")[0] for series in both} == set(EQUAL_VALUES)
+    assert {series: numbers[OURS][series] for series in both} == {series: numbers[REAL][series] for series in both}
     assert indicators[OURS] == indicators[REAL], indicators
     unexpected, outdated = judge(differences(found[REAL], found[OURS]), yaml.safe_load(DIFFERENCES.read_text()))
     explained = {
