@@ -62,7 +62,7 @@ class OpenTracer:
         self._provider: TracerProvider = TracerProvider(
             sampler=CauseSampler(configuration.sampling_rate), resource=resource, shutdown_on_exit=False
         )
-        self._exporter = reporting_exporter(exporter, log)
+        self._exporter = reporting_exporter(exporter, log.bind(endpoint=configuration.url or "environment"))
         self._provider.add_span_processor(BatchSpanProcessor(self._exporter))
         self.tracer: Tracer = self._provider.get_tracer(SCOPE, version)
 
