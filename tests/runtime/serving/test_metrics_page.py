@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from kcm.runtime.metrics.families import WORKQUEUE_ADDS, WORKQUEUE_QUEUE_DURATION
-from kcm.runtime.metrics.registry import Family
+from kcm.runtime.metrics.registry import Family, Metrics
+from kcm.runtime.serving.metrics_page import MetricsPage
 from kcm.runtime.serving.site import Site
 from tests.runtime.serving.conftest import RequestPage
 
@@ -38,3 +41,16 @@ def test_counter_without_suffix_total_keeps_its_name(site: Site, request_page: R
     lines = request_page("/metrics").text.splitlines()
     assert "# TYPE slice_changes counter" in lines
     assert 'slice_changes{operation="create"} 1.0' in lines
+
+
+def test_bucket_bounds_are_written_as_go_writes_them() -> None:
+    metrics = Metrics()
+    bounds = (1e-8, 0.0001, 1.0, 604800.0, 2592000.0)
+    metrics.histogram(Family(name="ages", kind="histogram", help="", buckets=bounds)).observe(2.0)
+    page = MetricsPage(metrics, process=False).render("")[0].decode()
+    assert re.findall(r'le="(.*?)"', page) == ["1e-08", "0.0001", "1", "604800", "2.592e+06", "+Inf"]
+
+
+def test_page_of_indicators_shows_only_the_start_of_the_process() -> None:
+    page = MetricsPage(Metrics(), process=False, start_time=True).render("")[0].decode()
+    assert re.findall(r"^# HELP (\S+) (\S+)", page, re.MULTILINE) == [("process_start_time_seconds", "[ALPHA]")]
