@@ -120,6 +120,8 @@ class _State:
 
 NAMESPACE = "namespace"
 FORESEEN = 1024  # entries at most
+FIRST_LIST = 20_000  # number of entries that a first list is expected to have at most
+SPARE = 1000  # shared values that are kept beyond those of the entries
 BUILT_IN_INDEXES = (NAMESPACE, OWNER, FURTHER_OWNER, UNBLOCKED_OWNER)
 UNREADABLE_VALUE = "?"
 
@@ -169,6 +171,7 @@ class Table:
         self._audience = Audience()
         self._owners: dict[OwnerRef, OwnerRef] = {}  # shares one OwnerRef among the pods of an owner
         self._values: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}  # shares equal Entry.values
+        self._most_shared = SPARE  # size of _owners and _values at which _limit_shared is called
         self._foreseen: dict[ObjectVersion, Entry] = {}
 
     def add_indexes(self, indexes: Mapping[str, IndexValues]) -> None:
@@ -301,14 +304,24 @@ class Table:
         )
 
     def _shared(self, owner: OwnerRef) -> OwnerRef:
-        if len(self._owners) > 20_000:
-            self._owners = {}
+        if len(self._owners) > self._most_shared:
+            self._limit_shared()
         return self._owners.setdefault(owner, owner)
 
     def _shared_values(self, values: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-        if len(self._values) > 20_000:
-            self._values = {}
+        if len(self._values) > self._most_shared:
+            self._limit_shared()
         return self._values.setdefault(values, values)
+
+    def _limit_shared(self) -> None:
+        """Discard the shared values if they are many more than the entries: most belong to deleted objects then."""
+        # The first list becomes entries only when it is complete.
+        expected = 2 * len(self._state.entries) if self.synced else FIRST_LIST
+        self._most_shared = expected + SPARE
+        if len(self._owners) > self._most_shared:
+            self._owners = {}
+        if len(self._values) > self._most_shared:
+            self._values = {}
 
     # Writing: the informer alone, through a TableWriter.
 

@@ -8,7 +8,7 @@ import pytest
 
 from kcm.protocols.objects import OwnerRef
 from kcm.protocols.resources import PODS
-from kcm.runtime.tables.table import StaleWriterError, Table, TableWriter
+from kcm.runtime.tables.table import SPARE, StaleWriterError, Table, TableWriter
 from tests.runtime.tables.conftest import entry, keys, put
 from tests.support.objects import owned_by, pod
 
@@ -98,6 +98,16 @@ def test_invalid_finalizers_are_reported(table: Table, finalizers: Any) -> None:
     obj = pod("a", version=1)
     with pytest.raises(ValueError, match=r"metadata\.finalizers is a list of strings"):
         entry(table, {**obj, "metadata": {**obj["metadata"], "finalizers": finalizers}})
+
+
+def test_owners_of_deleted_pods_are_not_kept(table: Table, writer: TableWriter) -> None:
+    writer.replace([], 1)
+    first = entry(table, pod("p", version=2, owner=owned_by("u"))).controller
+    for number in range(SPARE + 10):
+        put(writer, pod("p", version=number + 3, owner=owned_by(f"u{number}")))
+    again = entry(table, pod("p", version=9 * SPARE, owner=owned_by("u"))).controller
+    assert again == first
+    assert again is not first
 
 
 def test_pods_share_the_reference_to_the_same_owner(table: Table) -> None:
