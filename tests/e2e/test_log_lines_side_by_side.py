@@ -44,9 +44,9 @@ FLAGS = (
 OTHER_FLAGS = {"openshift-config", "unsupported-kube-api-over-localhost"}  # of OpenShift's builds
 DISTINCT_VALUES = {
     "secure-port",
-    "feature-gates",
-    "node-monitor-grace-period",
-}  # the real program writes a colon before each gate
+    "feature-gates",  # the real program writes a colon before each gate
+    "node-monitor-grace-period",  # 40s in kcm, 50s in Kubernetes since 1.32
+}
 
 
 @contextmanager
