@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["LogControl", "LogSettings", "Sink", "configure_logging", "logger_for"]
 
 LINES_OF_LIBRARIES = {0: logging.WARNING, DEBUG_VERBOSITY: logging.INFO, DEBUG_VERBOSITY + 2: logging.DEBUG}
-# Levels that go to standard output with a split stream. Upstream's JSON logger knows no warnings: they are info lines.
+# Levels that go to standard output with a split stream. Upstream's JSON logger has no level for warnings, so it writes
+# them as info lines.
 TO_STDOUT = {"text": ("debug", "info"), "json": ("debug", "info", "warning")}
 
 
