@@ -192,7 +192,7 @@ def test_installed_controller_is_enabled_by_the_controllers_flag(server: Embedde
         "controller broken (no_such_module:SPEC) is left out: ModuleNotFoundError: No module named 'no_such_module'"
         in seen
     )
-    assert 'controller="deployment-controller"' not in seen
+    assert 'starting..." controller="deployment-controller"' not in seen
     process = start(*command, "--controllers=*,-website,-webside", path=installed)
     output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1

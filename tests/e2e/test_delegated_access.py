@@ -267,7 +267,7 @@ def test_metrics_are_refused_while_the_api_server_is_away(tmp_path: Path) -> Non
         manager = run_kcm(tmp_path / "kcm.log", *delegating(server.kubeconfig, port))
         program = manager.program
         # A manager whose server goes away during its start would end.
-        until(lambda: '"controller ready"' in manager.program.text(), "it works", why=manager.program.text)
+        until(lambda: '"Caches are synced"' in manager.program.text(), "it works", why=manager.program.text)
         server.stop()
         bearer = {"Authorization": f"Bearer {token}"}
         assert asked(port, "/metrics", headers=bearer) == (401, "Unauthorized")
