@@ -190,15 +190,18 @@ def _determined_fields(budget: Object) -> Object:
     """Return the fields of a budget's status that do not depend on timing.
 
     The other counts include pods without an owner and pods that failed with their node, and it depends on timing
-    whether these exist. A budget that selects a pod whose owner has no scale keeps its previous counts.
+    whether these exist. A budget that selects a pod whose owner has no scale keeps its previous counts. So a budget of
+    all pods has no determined field if its counts need the owners' scales: it depends on timing whether a pod of a Job,
+    which has no scale, still exists.
     """
-    status = budget.get("status") or {}
+    spec, status = budget["spec"], budget.get("status") or {}
+    needs_scales = not isinstance(spec.get("minAvailable"), int)
+    if needs_scales and not any((spec.get("selector") or {}).values()):
+        return {}
     allowed = find_condition(status.get("conditions"), "DisruptionAllowed") or {}
     if allowed.get("reason") == "SyncFailed":
         return {"reason": "SyncFailed"}
-    determined = ["desiredHealthy"]
-    if not isinstance(budget["spec"].get("minAvailable"), int):
-        determined.append("expectedPods")
+    determined = ["desiredHealthy", "expectedPods"] if needs_scales else ["desiredHealthy"]
     return {name: status.get(name) for name in determined}
 
 
