@@ -107,15 +107,15 @@ def _keep(
         there = kept.setdefault(resource, [])
         if any(kept_selection.contains(selection) for kept_selection in there):
             continue
-        for each in selection.each_namespace():
-            if not any(kept_selection.contains(each) for kept_selection in there):
+        for part in selection.each_namespace():
+            if not any(kept_selection.contains(part) for kept_selection in there):
                 stays = () if fixed is None else fixed.get(resource, ())
                 there[:] = [
                     kept_selection
                     for kept_selection in there
-                    if kept_selection in stays or not each.contains(kept_selection)
+                    if kept_selection in stays or not part.contains(kept_selection)
                 ]
-                there.append(each)
+                there.append(part)
 
 
 class _TableBuilder:
@@ -136,9 +136,9 @@ class _TableBuilder:
             if wider.contains(selection):
                 return View(resource, selection, [self._part(self._table(resource, wider), "", selection)])
         parts = []
-        for each in selection.each_namespace():
-            wider = next(wider for wider in kept if wider.contains(each))
-            parts.append(self._part(self._table(resource, wider), "".join(each.namespaces or ()), selection))
+        for one_namespace in selection.each_namespace():
+            wider = next(wider for wider in kept if wider.contains(one_namespace))
+            parts.append(self._part(self._table(resource, wider), "".join(one_namespace.namespaces or ()), selection))
         return View(resource, selection, parts)
 
     def add_indexes(self, spec: ControllerSpec, seen: Mapping[str, AnyTable], options: Options) -> None:

@@ -1,8 +1,6 @@
-"""Programs that run controllers: run-kcm itself, and those of other authors, which call kcm.main()."""
+"""Description of a program that runs controllers: run-kcm itself, or a caller of kcm.main()."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -11,9 +9,6 @@ from kcm.actors.options import Options, OtherProgram
 from kcm.actors.reconciliation.specs import ControllerSpec, runs, switched_on
 
 NOTHING_INSTALLED = Installed((), ())
-# Namespace of the pod that the process runs in.
-NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-PORT = 8443  # of the pages of other programs, as the scaffolds of operator-sdk and kubebuilder have it
 
 
 class ControllerProgram(Struct, frozen=True, kw_only=True):

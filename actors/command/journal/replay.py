@@ -166,7 +166,7 @@ def replay(
     by_name = {spec.name: spec for spec in specs}
     if wanted not in by_name:
         raise JournalError(f"{wanted} is not available: is the package that contains it installed?")
-    chosen = [by_name.get(each) or _absent(each) for each in opened.controllers]
+    chosen = [by_name.get(controller) or _absent(controller) for controller in opened.controllers]
     stage = ReplayStage(chosen, options=read_options(opened.arguments), seed=opened.seed, log=log)
     controller = stage.plan.controllers.get(wanted)
     if controller is None:

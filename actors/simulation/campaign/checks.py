@@ -67,7 +67,7 @@ def _differing_end_state(result: Run, setting: Setting) -> Iterable[Violation]:
 
 
 def differences(expected: dict[str, Any], found: dict[str, Any]) -> Iterable[str]:
-    """Yield a text for each difference of two end states. A part that is missing differs from a part that is None."""
+    """Yield a text for each difference of two end states. A missing part differs from None."""
     for part in sorted({*expected, *found}):
         with_faults, without = found.get(part, ABSENT), expected.get(part, ABSENT)
         if with_faults != without:
