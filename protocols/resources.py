@@ -133,8 +133,29 @@ VOLUME_ATTRIBUTES_CLASSES = Resource(
     kind="VolumeAttributesClass",
     namespaced=False,
 )
+VOLUME_ATTACHMENTS = Resource(
+    group="storage.k8s.io", version="v1", plural="volumeattachments", kind="VolumeAttachment", namespaced=False
+)
+CSI_DRIVERS = Resource(group="storage.k8s.io", version="v1", plural="csidrivers", kind="CSIDriver", namespaced=False)
+CSI_NODES = Resource(group="storage.k8s.io", version="v1", plural="csinodes", kind="CSINode", namespaced=False)
+RESOURCE_CLAIMS = Resource(group="resource.k8s.io", version="v1", plural="resourceclaims", kind="ResourceClaim")
+RESOURCE_CLAIM_TEMPLATES = Resource(
+    group="resource.k8s.io", version="v1", plural="resourceclaimtemplates", kind="ResourceClaimTemplate"
+)
+RESOURCE_SLICES = Resource(
+    group="resource.k8s.io", version="v1", plural="resourceslices", kind="ResourceSlice", namespaced=False
+)
+DEVICE_CLASSES = Resource(
+    group="resource.k8s.io", version="v1", plural="deviceclasses", kind="DeviceClass", namespaced=False
+)
 SERVICES = Resource(version="v1", plural="services", kind="Service")
 ENDPOINTS = Resource(version="v1", plural="endpoints", kind="Endpoints")
+SERVICE_CIDRS = Resource(
+    group="networking.k8s.io", version="v1", plural="servicecidrs", kind="ServiceCIDR", namespaced=False
+)
+IP_ADDRESSES = Resource(
+    group="networking.k8s.io", version="v1", plural="ipaddresses", kind="IPAddress", namespaced=False
+)
 REPLICATION_CONTROLLERS = Resource(version="v1", plural="replicationcontrollers", kind="ReplicationController")
 REPLICASETS = Resource(group="apps", version="v1", plural="replicasets", kind="ReplicaSet")
 DEPLOYMENTS = Resource(group="apps", version="v1", plural="deployments", kind="Deployment")
