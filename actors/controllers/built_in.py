@@ -30,6 +30,7 @@ from kcm.actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_
 from kcm.actors.controllers.storage import (
     attributes_class_protection,
     claim_protection,
+    ephemeral_volume,
     persistentvolume_binder,
     volume_protection,
 )
@@ -87,5 +88,6 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     ttl_after_finished.SPEC,
     root_ca_publisher.SPEC,
     trust_bundle_publisher.SPEC,
+    ephemeral_volume.SPEC,
     legacy_token_cleaner.SPEC,
 )

@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
-from kcm.actors.controllers.shared.option_checks import at_least_one
 from kcm.actors.options import Check, ControllerOptions, Options
 from kcm.actors.options.known_controllers import is_enabled
 from kcm.runtime.flags.declaration import flag
@@ -59,17 +58,6 @@ class DeviceTaintEvictionOptions(ControllerOptions, frozen=True, kw_only=True):
 
     concurrent_syncs: int = flag(
         8, "Number of pods and rules that are synced concurrently.", name="concurrent-device-taint-eviction-syncs"
-    )
-
-
-class EphemeralVolumeOptions(ControllerOptions, frozen=True, kw_only=True):
-    configz_block = "EphemeralVolumeController"
-
-    concurrent_syncs: int = flag(
-        5,
-        "Number of ephemeral volumes that are synced concurrently.",
-        name="concurrent-ephemeralvolume-syncs",
-        config="ConcurrentEphemeralVolumeSyncs",
     )
 
 
@@ -123,16 +111,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
     ),
     UnbuiltController(name="persistentvolume-expander-controller", aliases=("persistentvolume-expander",)),
     UnbuiltController(name="podgroup-protection-controller"),
-    UnbuiltController(
-        name="ephemeral-volume-controller",
-        aliases=("ephemeral-volume",),
-        options=EphemeralVolumeOptions,
-        checks=(
-            at_least_one(
-                "concurrent-ephemeralvolume-syncs", lambda options: options[EphemeralVolumeOptions].concurrent_syncs
-            ),
-        ),
-    ),
     UnbuiltController(name="storageversion-garbage-collector-controller", aliases=("storage-version-gc",)),
     UnbuiltController(
         name="resourceclaim-controller",

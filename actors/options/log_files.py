@@ -30,6 +30,7 @@ LOG_FILES: Mapping[str, tuple[str, ...]] = {
         endpointslice-mirroring-controller: endpointslicemirroring_controller reconciler
         event-recorder: event
         garbage-collector-controller: garbagecollector graph_builder operations
+        ephemeral-volume-controller: controller
         horizontal-pod-autoscaler-controller: horizontal
         informer: reflector shared_informer
         job-controller: indexed_job_utils job_controller job_scheduling_manager tracking_utils

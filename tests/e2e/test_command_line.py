@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kcm.actors.controllers.unbuilt import UNBUILT
 from tests.e2e.conftest import Site
 from tests.e2e.kubectl import Api, Kubectl
 from tests.e2e.programs import ROOT, ending, run_kcm, until
@@ -250,7 +251,7 @@ def test_first_start_without_a_terminal_logs_at_most_20_lines(tmp_path: Path) ->
         assert [line for line in logged if not line.startswith("I")] == []
         missing = [line for line in logged if '"controllers are not built yet' in line]
         assert len(missing) == 1
-        assert '"ephemeral-volume-controller"' in missing[0]
+        assert f'"{UNBUILT[0].name}"' in missing[0]
 
 
 def test_only_the_controllers_that_are_named_do_their_work(tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ _WORDS = {
     "endpoints-controller": "endpoint",
     "endpointslice-controller": "endpoint slice",
     "endpointslice-mirroring-controller": "EndpointSliceMirroring",
+    "ephemeral-volume-controller": "ephemeral volume",
     "horizontal-pod-autoscaler-controller": "HPA",
     "job-controller": "job",
     "kube-apiserver-serving-clustertrustbundle-publisher-controller": "ClusterTrustBundle CA cert publisher",

@@ -33,6 +33,7 @@ from kcm.actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_
 from kcm.actors.controllers.storage import (
     attributes_class_protection,
     claim_protection,
+    ephemeral_volume,
     persistentvolume_binder,
     volume_protection,
 )
@@ -238,6 +239,7 @@ VOLUMES_SETTING = Setting(
         claim_protection.SPEC,
         volume_protection.SPEC,
         attributes_class_protection.SPEC,
+        ephemeral_volume.SPEC,
     ),
 )
 

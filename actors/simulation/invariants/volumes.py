@@ -1,9 +1,24 @@
-"""Invariants of PersistentVolumes and their claims: they are bound once, stay bound, and are protected while used."""
+"""Invariants of PersistentVolumes and their claims.
+
+They are bound once, stay bound, and are protected while used. Claims of ephemeral volumes follow their templates.
+"""
 
 from __future__ import annotations
 
 from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
-from kcm.protocols.objects import Key, Object, finalizers_of, is_deleting, key_of, name_of, uid_of
+from kcm.protocols.objects import (
+    Key,
+    Object,
+    annotations_of,
+    controller_of,
+    finalizers_of,
+    is_deleting,
+    key_of,
+    labels_of,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 from kcm.protocols.volumes import (
     CLAIM_PROTECTION,
     VOLUME_PROTECTION,
@@ -17,6 +32,7 @@ from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 CLAIMS, VOLUMES, PODS = "persistentvolumeclaims", "persistentvolumes", "pods"
 BINDER, PROVISIONER = "persistent-volume-binder", "hollow-provisioner"
 OF_CLAIMS, OF_VOLUMES = "pvc-protection-controller", "pv-protection-controller"
+EPHEMERAL = "ephemeral-volume-controller"
 
 
 class BoundOnce:
@@ -143,3 +159,58 @@ class ProtectedWhileUsed:
     def _users(self, key: Key, claim: Object) -> list[Object]:
         deleted = self._deleted.get(uid_of(claim), 0)
         return [pod for pod, since in self._placed.values() if since < deleted and key in claim_keys(pod)]
+
+
+class ClaimsOfEphemeralVolumes:
+    """Invariant: the ephemeral volume controller only creates claims, each for a volume of a pod, from its template.
+
+    The pod may have been deleted meanwhile. Its claim then has a controller with the uid of the deleted pod, so that
+    the garbage collector deletes it, and it is never used for another pod with the same name.
+    """
+
+    name = "claims of ephemeral volumes follow their templates"
+    observes = (Committed, Handled)
+
+    def __init__(self) -> None:
+        self._pods: dict[str, Object] = {}  # by uid, deleted pods included
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case Committed(changes):
+                for change in changes:
+                    if change.storage == PODS and b'"ephemeral"' in change.raw:
+                        pod = decoded(change.raw)
+                        self._pods[uid_of(pod)] = pod
+            case Handled(client=client, changes=changes) if client == EPHEMERAL:
+                for change in changes:
+                    if change.storage == CLAIMS:
+                        self._written(change, fail)
+
+    def _written(self, change: StoreChange, fail: Fail) -> None:
+        claim = decoded(change.raw)
+        key, owner = key_of(claim), controller_of(claim)
+        if change.type != ADDED:
+            # A claim whose owner does not exist is deleted at once by the server that stands in for the collector.
+            if change.type != DELETED and not is_deleting(claim):
+                fail(f"claim {key} is changed by the controller, which only creates claims")
+            return
+        pod = None if owner is None else self._pods.get(owner.uid)
+        if pod is None:
+            fail(f"claim {key} is controlled by no pod that existed")
+            return
+        templates = {
+            f"{name_of(pod)}-{volume['name']}": volume["ephemeral"]["volumeClaimTemplate"]
+            for volume in pod["spec"].get("volumes") or ()
+            if volume.get("ephemeral") is not None
+        }
+        template = templates.get(name_of(claim))
+        if template is None or namespace_of(claim) != namespace_of(pod):
+            fail(f"claim {key} is not of an ephemeral volume of pod {key_of(pod)}")
+            return
+        meta = template.get("metadata") or {}
+        if labels_of(claim) != (meta.get("labels") or {}):
+            fail(f"claim {key} has labels {labels_of(claim)}, its template {meta.get('labels')}")
+        if not (meta.get("annotations") or {}).items() <= annotations_of(claim).items():
+            fail(f"claim {key} lacks annotations of its template")
+        if not template["spec"].items() <= claim["spec"].items():  # the server adds defaults
+            fail(f"claim {key} differs from its template")

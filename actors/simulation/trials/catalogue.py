@@ -23,6 +23,7 @@ from kcm.actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_ga
 from kcm.actors.simulation.trials.storage import (
     attributes_class_protection,
     claim_protection,
+    ephemeral_volume,
     persistentvolume_binder,
     volume_protection,
 )
@@ -86,6 +87,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             volume_protection,
             attributes_class_protection,
             cronjob,
+            ephemeral_volume,
             nodes,
             kubelet,
             scheduler,

@@ -19,8 +19,8 @@ def test_a_star_requests_all_that_are_on_by_default() -> None:
     [
         (("job-controller",), ()),
         (("job-controller", "selinux-warning-controller"), ("selinux-warning-controller",)),
-        (("ephemeral-volume-controller", "-ephemeral-volume-controller"), ("ephemeral-volume-controller",)),
-        (("-ephemeral-volume-controller", "ephemeral-volume-controller"), ()),
+        ((ON_BY_DEFAULT[0], f"-{ON_BY_DEFAULT[0]}"), (ON_BY_DEFAULT[0],)),
+        ((f"-{ON_BY_DEFAULT[0]}", ON_BY_DEFAULT[0]), ()),
     ],
 )
 def test_without_a_star_only_named_controllers_are_reported(chosen: tuple[str, ...], missing: tuple[str, ...]) -> None:
@@ -33,4 +33,4 @@ def test_excluded_controllers_are_not_reported() -> None:
 
 
 def test_controllers_of_installed_packages_count_as_built() -> None:
-    assert "ephemeral-volume-controller" not in not_built(("*",), built={"ephemeral-volume-controller"})
+    assert ON_BY_DEFAULT[0] not in not_built(("*",), built={ON_BY_DEFAULT[0]})

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kcm.actors.controllers.workloads.daemonset.placement import STAY, placement_of
 from kcm.actors.hollow.provisioner import WAITING_CLASS
+from kcm.actors.reconciliation import controlled_by
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.trials.scenario import NAMESPACE
 from kcm.actors.simulation.trials.trial import Trial
@@ -13,7 +14,7 @@ from kcm.protocols.nodes import node_facts
 from kcm.protocols.objects import Object, controller_of, is_deleting, name_of
 from kcm.protocols.pods import is_terminal, pod_facts
 from kcm.protocols.resources import DAEMONSETS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
-from kcm.protocols.volumes import claim_keys, class_of, is_bound, phase_of
+from kcm.protocols.volumes import claims_of, class_of, is_bound, phase_of
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
@@ -27,12 +28,14 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 def _waits_for_claim(cluster: SimulatedCluster, pod: Object) -> bool:
     """Report whether the pod waits for one of its claims.
 
-    It does if the claim is missing, terminating or Lost, or if it is unbound although its class does not wait for the
-    first pod.
+    It does if the claim is missing, terminating or Lost, if it is unbound although its class does not wait for the
+    first pod, or if it has the name of an ephemeral volume's claim, but is not the pod's.
     """
-    for key in claim_keys(pod):
-        claim = cluster.get(PERSISTENT_VOLUME_CLAIMS, key)
+    for use in claims_of(pod):
+        claim = cluster.get(PERSISTENT_VOLUME_CLAIMS, use.claim)
         if claim is None or is_deleting(claim) or phase_of(claim) == "Lost":
+            return True
+        if use.ephemeral and not controlled_by(claim, pod):
             return True
         if not is_bound(claim) and class_of(claim) != WAITING_CLASS:
             return True

@@ -14,6 +14,7 @@ from kcm.protocols.objects import Object, make_key
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 
 STATIC = "static"  # name of a storage class without an object, whose volumes users create
+UNKNOWN = "unknown"  # name of a storage class that does not exist, so that its claims stay unbound
 SIZES = ("1Gi", "2Gi", "5Gi")
 MODES = (["ReadWriteOnce"], ["ReadWriteOnce", "ReadOnlyMany"], ["ReadWriteMany", "ReadWriteOnce"])
 

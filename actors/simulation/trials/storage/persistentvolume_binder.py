@@ -17,7 +17,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.volumes import BoundOnce, ProtectedWhileUsed
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.actors.simulation.trials.silence import no_node_is_silent
-from kcm.actors.simulation.trials.storage.actions import STATIC, claim_actions, volume_actions
+from kcm.actors.simulation.trials.storage.actions import STATIC, UNKNOWN, claim_actions, volume_actions
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import (
     Object,
@@ -88,7 +88,7 @@ def _wrong_claim(claim: Object, volumes: Mapping[str, Object]) -> str:
             candidate for candidate in volumes.values() if _is_free(candidate) and not mismatch(candidate, claim)
         ]
         return f"is not bound, but {name_of(fitting[0])} is free" if fitting else ""
-    if class_of(claim) == WAITING_CLASS or is_deleting(claim):
+    if class_of(claim) in (WAITING_CLASS, UNKNOWN) or is_deleting(claim):
         return ""
     return "has no volume"
 
