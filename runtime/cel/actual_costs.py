@@ -111,7 +111,7 @@ def _traversal(value: Value) -> int:
     if isinstance(value, list):
         spend(len(value))
         return sum(map(_traversal, value))
-    if type(value) is dict:
+    if isinstance(value, dict):
         spend(len(value))
         return sum(_traversal(key) + _traversal(each) for key, each in value.items())
     return 1

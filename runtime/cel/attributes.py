@@ -143,6 +143,8 @@ def found(container: Value, key: Value) -> tuple[bool, Value]:
         return (True, container[place]) if 0 <= place < len(container) else (False, None)
     if type(container) is LazyFields:
         return True, container.field(key)  # the checker has checked the field
+    if type(container) is values.DefaultMap:
+        return True, container.get(key, {})
     return False, None
 
 

@@ -107,11 +107,14 @@ class Environment(Struct, frozen=True):
     structs: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
     checks: tuple[Callable[[Any], Iterable[Any]], ...] = ()  # further checks of a tree: each yields Issues
     type_names: frozenset[str] = frozenset()  # of opaque types that an expression may name
+    binds: bool = False  # cel.bind is a macro
 
     def extended(self, variables: Mapping[str, Type], structs: Mapping[str, Mapping[str, Type]]) -> Environment:
         """Return a copy with further variables and struct types. structs: may resolve names that it does not list."""
         known = {**self.structs, **structs} if self.structs else structs
-        return Environment(self.functions, {**self.variables, **variables}, known, self.checks, self.type_names)
+        return Environment(
+            self.functions, {**self.variables, **variables}, known, self.checks, self.type_names, self.binds
+        )
 
 
 RUNTIME_NAMES = {

@@ -16,7 +16,7 @@ from kcm.runtime.cel.values import Value
 
 
 def _iterated(value: Value, *, pairs: bool) -> Any:
-    if type(value) is dict:
+    if isinstance(value, dict):
         return list(value.items()) if pairs else list(value)
     if isinstance(value, list):
         return enumerate(value) if pairs else value

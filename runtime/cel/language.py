@@ -51,7 +51,7 @@ def checked(expression: str, environment: Environment) -> tuple[Tree, Type]:
     """Parse and check an expression. Return the tree and its type. Raises CompileError with upstream's text."""
     pass_time(OF_EACH + len(expression) // 2)  # for the lexer, and other work in proportion to the length
     with room():
-        tree = parse(expression)
+        tree = parse(expression, binds=environment.binds)
         return tree, check(tree, environment)
 
 

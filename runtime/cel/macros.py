@@ -1,6 +1,6 @@
 """Macros: calls that the parser expands into a fold over a list or map; has() is expanded into a test.
 
-Source: cel-go parser/macro.go, ext/comprehensions.go (two variables); sortBy of ext/lists.go.
+Source: cel-go parser/macro.go, ext/comprehensions.go (two variables); sortBy of ext/lists.go; ext/bindings.go.
 """
 
 from __future__ import annotations
@@ -31,12 +31,17 @@ class MacroError(Exception):
 Expander = Callable[[int, Node, list[Node]], Node]
 
 
-def expand(at: int, name: str, target: Node | None, arguments: list[Node]) -> Node | None:
-    """Return the expansion of a macro call; None if the call is not a macro. Raises MacroError."""
+def expand(at: int, name: str, target: Node | None, arguments: list[Node], *, binds: bool = False) -> Node | None:
+    """Return the expansion of a macro call; None if the call is not a macro. Raises MacroError.
+
+    binds: cel.bind is a macro.
+    """
     if target is None:
         if name == "has" and len(arguments) == 1:
             return _has(at, arguments[0])
         return None
+    if binds and name == "bind" and len(arguments) == 3 and isinstance(target, Ident) and target.name == "cel":
+        return _bind(at, arguments)
     expander = _MACROS.get((name, len(arguments)))
     return None if expander is None else expander(at, target, arguments)
 
@@ -145,6 +150,18 @@ def _sort_by(at: int, target: Node, arguments: list[Node]) -> Node:
         predicate=None, transform=None, initial=target, condition=Literal(at=at, value=False), step=elements(),
         result=CallNode(at=at, function="@sortByAssociatedKeys", target=elements(), arguments=[keys]),
         accumulator=bound,
+    )  # fmt: skip
+
+
+def _bind(at: int, arguments: list[Node]) -> Node:
+    """Expand cel.bind(v, value, e): evaluate e with v bound to the value."""
+    variable = arguments[0]
+    if not isinstance(variable, Ident):
+        raise MacroError(variable.at, "cel.bind() variable names must be simple identifiers")
+    return Comprehension(
+        at=at, macro="bind", range=ListLiteral(at=at, elements=[]), variable="#unused", variable2=None,
+        predicate=None, transform=None, initial=arguments[1], condition=Literal(at=at, value=False),
+        step=Ident(at=at, name=variable.name), result=arguments[2], accumulator=variable.name,
     )  # fmt: skip
 
 

@@ -66,14 +66,17 @@ EXPECTED = (
 )
 
 
-def parse(expression: str) -> Tree:
-    """Parse an expression. Raises CompileError."""
+def parse(expression: str, *, binds: bool = False) -> Tree:
+    """Parse an expression. Raises CompileError.
+
+    binds: cel.bind is a macro.
+    """
     if len(expression) > LONGEST_EXPRESSION:
         text = f"expression code point size exceeds limit: size: {len(expression)}, limit {LONGEST_EXPRESSION}"
         raise CompileError(expression, [Issue(NOWHERE, text)])
     found, unreadable = tokens(expression)
     try:
-        root = _Parser(expression, found).whole()
+        root = _Parser(expression, found, binds=binds).whole()
     except CompileError as error:
         raise CompileError(expression, unreadable + error.issues) from None
     if unreadable:
@@ -104,8 +107,9 @@ def _depth(root: Node) -> int:
 
 
 class _Parser:
-    def __init__(self, expression: str, found: list[Token]) -> None:
+    def __init__(self, expression: str, found: list[Token], *, binds: bool) -> None:
         self._expression = expression
+        self._binds = binds
         self._tokens = found
         self._next = 0
         self._open = 0  # brackets
@@ -285,7 +289,7 @@ class _Parser:
 
     def _call(self, at: int, name: str, target: Node | None, arguments: list[Node]) -> Node:
         try:
-            expanded = macros.expand(at, name, target, arguments)
+            expanded = macros.expand(at, name, target, arguments, binds=self._binds)
         except macros.MacroError as error:
             raise self._refused(error.at, str(error)) from None
         return expanded or CallNode(at=at, function=name, target=target, arguments=arguments)

@@ -4,6 +4,8 @@
  uint, duration, timestamp, optional, type          Uint, Duration, Timestamp, Optional, TypeValue
  a library's own                                    an Opaque
 
+A DefaultMap is a map as well: access to a missing key returns an empty map.
+
 Lists and maps are immutable; those of an object are shared with the object.
 
 Source: cel-go common/types.
@@ -103,6 +105,12 @@ class MapList(list[Value]):
         return tuple(element.get(name) for name in self.keys) if type(element) is dict else (element,)
 
 
+class DefaultMap(dict[Value, Value]):
+    """Map of maps in which access to a missing key returns an empty map; its keys and its size are the real ones."""
+
+    __slots__ = ()
+
+
 NAMES: dict[type, str] = {
     bool: "bool",
     int: "int",
@@ -115,6 +123,7 @@ NAMES: dict[type, str] = {
     SetList: "list",
     MapList: "list",
     dict: "map",
+    DefaultMap: "map",
     Duration: "google.protobuf.Duration",
     Timestamp: "google.protobuf.Timestamp",
     Optional: "optional_type",
@@ -159,7 +168,7 @@ def equals(left: Value, right: Value) -> bool:
         if a is list:
             spend(len(left))
             return len(left) == len(right) and all(map(equals, left, right))
-        if a is dict:
+        if a is dict or a is DefaultMap:
             return _equal_maps(left, right)
         if a is Optional:
             return left.present == right.present and (not left.present or equals(left.value, right.value))
@@ -170,6 +179,8 @@ def equals(left: Value, right: Value) -> bool:
         return bool(left == right)
     if a in NUMBERS and b in NUMBERS:
         return float(left) == float(right) if a is float or b is float else bool(left == right)
+    if isinstance(left, dict) and isinstance(right, dict):
+        return _equal_maps(left, right)
     if isinstance(left, list) and isinstance(right, list):
         if a is SetList or a is MapList:
             return _equal_sets(left, right)
@@ -248,7 +259,7 @@ def shown(value: Value) -> str:
 def size(value: Value) -> int:
     """Return the size by which costs are computed: elements, entries, characters or bytes; 1 for a scalar."""
     kind = type(value)
-    if kind is str or kind is dict or kind is bytes or isinstance(value, list):
+    if kind is str or kind is dict or kind is bytes or isinstance(value, list) or kind is DefaultMap:
         return len(value)
     if kind is Optional and value.present:
         return size(value.value)

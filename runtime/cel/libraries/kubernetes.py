@@ -46,7 +46,7 @@ _PARTS = re.compile(r"[+-]?(\d*)(?:\.(\d*))?(.*)", re.ASCII)
 _ALLOWED = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 
 
-def _quantity(text: str) -> QuantityValue:
+def parsed_quantity(text: str) -> QuantityValue:
     try:
         amount = Decimal(parse_quantity(text))
     except (ValueError, ArithmeticError):
@@ -74,7 +74,7 @@ def _places(text: str) -> int | None:
 
 def _is_quantity(text: str) -> bool:
     try:
-        _quantity(text)
+        parsed_quantity(text)
     except EvaluationError:
         return False
     return True
@@ -141,7 +141,7 @@ _NUMERIC = re.compile(r"\d*", re.ASCII)
 _ALPHANUMERIC = re.compile(r"[0-9A-Za-z-]*", re.ASCII)
 
 
-def _semver(text: str, normalize: bool = False) -> Semver:
+def parsed_version(text: str, normalize: bool = False) -> Semver:
     """Parse a semantic version. Source: blang/semver Parse."""
     text = _normalized(text) if normalize else text
     if not text:
@@ -214,7 +214,7 @@ def _signed(number: int) -> int:
 
 def _is_semver(text: str, normalize: bool = False) -> bool:
     try:
-        _semver(text, normalize)
+        parsed_version(text, normalize)
     except EvaluationError:
         return False
     return True
@@ -351,7 +351,7 @@ def _comparison(name: str, overload: str, result: str, of: Callable[[int], int])
 
 
 KUBERNETES = library(
-    function("quantity", ("string_to_quantity", "string->kubernetes.Quantity", _quantity)),
+    function("quantity", ("string_to_quantity", "string->kubernetes.Quantity", parsed_quantity)),
     function("isQuantity", ("is_quantity_string", "string->bool", _is_quantity)),
     function("sign", ("quantity_sign", "kubernetes.Quantity->int", lambda each: _compared(each.amount, 0))),
     function("asApproximateFloat", ("quantity_get_float", f".{QUANTITY}->double", _as_float)),
@@ -372,8 +372,8 @@ KUBERNETES = library(
     _comparison("compareTo", "compare_to", "int", lambda order: order),
     function(
         "semver",
-        ("string_to_semver", "string->kubernetes.Semver", _semver),
-        ("string_bool_to_semver", "string,bool->kubernetes.Semver", _semver),
+        ("string_to_semver", "string->kubernetes.Semver", parsed_version),
+        ("string_bool_to_semver", "string,bool->kubernetes.Semver", parsed_version),
     ),
     function(
         "isSemver",
