@@ -1,0 +1,1 @@
+"""Devices of pods: the scheduler's allocation of ResourceClaims, and its inventory of ResourceSlices."""
