@@ -57,6 +57,7 @@ class LocalCluster(Struct):
         enable_plugins: Collection[str] = (),
         disable_plugins: Collection[str] = tuple(NEED_CONTROLLERS),
         volumes: bool = False,
+        attach: bool = False,
         log: FilteringBoundLogger | None = None,
     ) -> Self:
         """Start a cluster in this directory, and return once the API server serves.
@@ -81,6 +82,8 @@ class LocalCluster(Struct):
             plugins that need controllers are disabled, such as ServiceAccount.
         volumes: claims get hollow volumes, and pods wait for their claims. For clusters in which a controller binds
             claims, such as persistentvolume-binder-controller of BUILT_IN.
+        attach: pods also wait until their volumes are attached. For clusters with an attach-detach controller, such as
+            persistentvolume-attach-detach-controller of BUILT_IN.
         log: see ControllerSystem.
 
         The processes end with this one, however it ends. Nodes that end by themselves are restarted.
@@ -103,7 +106,7 @@ class LocalCluster(Struct):
             enable_plugins=tuple(enable_plugins),
             disable_plugins=tuple(disable_plugins),
         )
-        cluster = start_local_cluster(settings, nodes=nodes, zones=zones, volumes=volumes)
+        cluster = start_local_cluster(settings, nodes=nodes, zones=zones, volumes=volumes, attach=attach)
         if cluster.nodes is None:
             return cls(cluster.server, None)
         clock = SystemClock()
@@ -170,11 +173,16 @@ class LocalCluster(Struct):
 
 
 def start_local_cluster(
-    settings: ServerSettings, *, nodes: int = 0, zones: int = 1, volumes: bool = False
+    settings: ServerSettings,
+    *,
+    nodes: int = 0,
+    zones: int = 1,
+    volumes: bool = False,
+    attach: bool = False,
 ) -> LocalCluster:
     """Start a cluster and return once its API server serves; nodes register later. Raises LaunchError.
 
-    nodes, zones, volumes: see LocalCluster.start.
+    nodes, zones, volumes, attach: see LocalCluster.start.
     """
     server = launch(settings)
     fleet = None
@@ -190,5 +198,7 @@ def start_local_cluster(
             arguments.append("--quiet")
         if volumes:
             arguments.append("--volumes")
+        if attach:
+            arguments.append("--attach")
         fleet = KeptChild(lambda: start_module("kcm.actors.hollow.process", arguments), what=NODES)
     return LocalCluster(server, fleet)

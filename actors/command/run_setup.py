@@ -141,9 +141,13 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         nodes=embedded.hollow_nodes,
         zones=embedded.hollow_zones,
         volumes=launch.program.runs(persistentvolume_binder.SPEC.name, options),
+        attach=launch.program.runs(ATTACH_DETACH, options),
     )
     closing.callback(local.stop)
     return local
+
+
+ATTACH_DETACH = "persistentvolume-attach-detach-controller"
 
 
 def new_metrics(options: Options) -> Metrics:

@@ -25,6 +25,12 @@ On a node:
     hollow.kcm.dev/ready: "false"               the kubelet reports NotReady from its next heartbeat on
     hollow.kcm.dev/terminate-after-seconds      default for all pods on the node
     hollow.kcm.dev/unpullable-images            applies to all pods on the node, besides their own annotation
+    hollow.kcm.dev/attach-limit: "25"           number of volumes of the driver hollow.kcm.dev that it can have attached
+    hollow.kcm.dev/csi-drivers: "a.io=25,b.io"  further CSI drivers that the kubelet registers, with their limits
+
+On a PersistentVolume, or on a node for all of its volumes:
+    hollow.kcm.dev/attach-seconds: "5"          time that attaching takes; also detach-seconds, mount-seconds
+    hollow.kcm.dev/attach-error: "text"         attaching fails with this text; also detach-error, mount-error
 
 `kubectl annotate nodes -l topology.kubernetes.io/zone=zone-a hollow.kcm.dev/silent=true` silences all nodes of a zone;
 `silent-` undoes it.
@@ -33,6 +39,7 @@ On a node:
 from __future__ import annotations
 
 import math
+import re
 from typing import NamedTuple
 
 from kcm.protocols.integers import parse_uint
@@ -52,6 +59,14 @@ UNREADY_AFTER = "hollow.kcm.dev/unready-after-seconds"
 START_SECONDS = "hollow.kcm.dev/start-seconds"
 HANG_AFTER = "hollow.kcm.dev/hang-after-seconds"
 UNPULLABLE = "hollow.kcm.dev/unpullable-images"
+ATTACH_LIMIT = "hollow.kcm.dev/attach-limit"
+CSI_DRIVERS = "hollow.kcm.dev/csi-drivers"
+ATTACH_SECONDS, ATTACH_ERROR = "hollow.kcm.dev/attach-seconds", "hollow.kcm.dev/attach-error"
+DETACH_SECONDS, DETACH_ERROR = "hollow.kcm.dev/detach-seconds", "hollow.kcm.dev/detach-error"
+MOUNT_SECONDS, MOUNT_ERROR = "hollow.kcm.dev/mount-seconds", "hollow.kcm.dev/mount-error"
+DRIVER = "hollow.kcm.dev"  # CSI driver of the volumes that the hollow provisioner creates
+
+_DRIVER_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 
 
 def is_set(obj: Object, name: str) -> bool:
@@ -111,6 +126,54 @@ def unpullable(*asked: Object) -> tuple[str, ...]:
     return (
         () if not lists else tuple(pattern.strip() for text in lists for pattern in text.split(",") if pattern.strip())
     )
+
+
+class CsiDriver(NamedTuple):
+    """CSI driver that a kubelet registers. limit: number of volumes that can be attached to its node, or None."""
+
+    name: str
+    limit: int | None = None
+
+
+def csi_drivers(node: Object) -> tuple[CsiDriver, ...]:
+    """Return the CSI drivers of a node, the hollow driver first. Invalid names and invalid limits are omitted."""
+    annotations = annotations_of(node)
+    drivers = {DRIVER: CsiDriver(DRIVER, _limit(annotations.get(ATTACH_LIMIT)))}
+    for text in (annotations.get(CSI_DRIVERS) or "").split(","):
+        name, _, limit = text.strip().partition("=")
+        if name not in drivers and _DRIVER_NAME.fullmatch(name):
+            drivers[name] = CsiDriver(name, _limit(limit))
+    return tuple(drivers.values())
+
+
+def has_csi_driver(node: Object, name: str) -> bool:
+    return name == DRIVER or any(driver.name == name for driver in csi_drivers(node))
+
+
+def asked_drivers(node: Object) -> tuple[str | None, str | None]:
+    """Return the annotations that determine the CSI drivers, for comparison."""
+    annotations = annotations_of(node)
+    return annotations.get(ATTACH_LIMIT), annotations.get(CSI_DRIVERS)
+
+
+def mount_annotations(node: Object) -> tuple[str | None, str | None]:
+    """Return the annotations that determine the mounting of volumes, for comparison."""
+    annotations = annotations_of(node)
+    return annotations.get(MOUNT_SECONDS), annotations.get(MOUNT_ERROR)
+
+
+def _limit(text: str | None) -> int | None:
+    return None if text is None else parse_uint(text.strip(), range(2**31))
+
+
+def longest(name: str, *asked: Object | None) -> float:
+    """Return the highest number of seconds that the annotation has on these objects; 0 if none has it."""
+    return max((seconds(obj, name) or 0.0 for obj in asked if obj is not None), default=0.0)
+
+
+def first_text(name: str, *asked: Object | None) -> str:
+    """Return the annotation of the first object that has it; "" if none has it."""
+    return next((text for obj in asked if obj is not None and (text := annotations_of(obj).get(name))), "")
 
 
 def annotation_of(pod: Object, name: str, *, container: str, main: bool) -> str | None:

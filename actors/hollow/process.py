@@ -1,8 +1,9 @@
 """Process of the hollow cluster: `python -m kcm.actors.hollow.process --kubeconfig FILE --nodes 3 --zones 2`.
 
-Its nodes, kubelets, scheduler and provisioner are controllers like any other, in a separate actor system, so that
-failures of the controller manager do not affect them. They read as the user of the kubeconfig; with --node-key each
-kubelet writes as its node, over shared connections. The process ends with the process that started it, for any reason.
+Its nodes, kubelets, scheduler, provisioner and attacher are controllers like any other, in a separate actor system, so
+that failures of the controller manager do not affect them. They read as the user of the kubeconfig; with --node-key
+each kubelet writes as its node, over shared connections. The process ends with the process that started it, for any
+reason.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ PROGRAMS = {
     "hollow-kubelet": ("kubelet", ""),
     CLIENT: ("kube-scheduler", "scheduler"),
     "hollow-provisioner": ("hollow-provisioner", ""),
+    "hollow-attacher": ("hollow-attacher", ""),
 }
 
 
@@ -56,6 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--volumes", action="store_true", help="provision volumes for claims, and let pods wait for them"
     )
+    parser.add_argument(
+        "--attach", action="store_true", help="let pods wait until the attach-detach controller attaches their volumes"
+    )
     parser.add_argument("--logging-format", choices=("text", "json"), default="text")
     parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
     arguments = parser.parse_args(argv)
@@ -66,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     metrics = Metrics()
     try:
         fleet = make_fleet(nodes=arguments.nodes, zones=arguments.zones, pods=arguments.pods_per_node)
-        specs = specs_of(fleet, volumes=arguments.volumes)
+        specs = specs_of(fleet, volumes=arguments.volumes, attach=arguments.attach)
         load = partial(
             load_config, master=None, context=arguments.context, environ=os.environ, clock=clock, metrics=metrics
         )

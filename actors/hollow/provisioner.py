@@ -5,7 +5,8 @@ and `hollow-wait`, with WaitForFirstConsumer, whose volumes are reachable only f
 Volumes look like those of a CSI driver with the provisioner's name. Keys: "namespace/name" of a claim; a volume's name.
 
 Source: kubernetes-sigs/sig-storage-lib-external-provisioner controller/controller.go, for the conditions of
-provisioning and deletion, and for the events.
+provisioning and deletion, and for the events; kubernetes-csi/external-provisioner pkg/controller/controller.go
+(canDeleteVolume).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kcm.actors.hollow.attacher import ATTACHMENTS_BY_VOLUME, VOLUME, volume_of_attachment
+from kcm.actors.hollow.behaviour import DRIVER
 from kcm.actors.hollow.intervals import MANY
 from kcm.actors.hollow.scheduler.node_fit import ZONE_LABEL
 from kcm.actors.reconciliation import (
@@ -45,7 +48,13 @@ from kcm.protocols.objects import (
     name_of,
     uid_of,
 )
-from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
+from kcm.protocols.resources import (
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
+)
 from kcm.protocols.volumes import (
     BETA_PROVISIONER,
     DEFAULT_CLASS,
@@ -65,7 +74,7 @@ from kcm.protocols.volumes import (
 )
 from kcm.runtime.tables.tables import Tables
 
-NAME = "hollow.kcm.dev"  # name of the provisioner, and of the CSI driver in its volumes
+NAME = DRIVER  # name of the provisioner, and of the CSI driver in its volumes
 CLASS, WAITING_CLASS = "hollow", "hollow-wait"
 GONE = Interest(types=(EventType.DELETED,))
 
@@ -89,6 +98,7 @@ class HollowProvisioner:
     def __init__(self, *, tables: Tables) -> None:
         self._claims, self._volumes = tables[PERSISTENT_VOLUME_CLAIMS], tables[PERSISTENT_VOLUMES]
         self._classes, self._nodes = tables[STORAGE_CLASSES], tables[NODES]
+        self._attachments = tables[VOLUME_ATTACHMENTS]
 
     def make_classes(self) -> Reconciliation:
         """Create the missing StorageClasses, once at the start. Changes by users are kept."""
@@ -143,6 +153,8 @@ class HollowProvisioner:
         is_deleted = volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete"
         if is_deleted and (phase_of(volume) != "Released" or self._is_claimed(volume)):
             return None
+        if self._attachments.indexed_entries(VOLUME, name):
+            return None  # the deletion of the VolumeAttachment enqueues the volume
         if is_deleted and not is_deleting(volume):
             yield from must(delete(PERSISTENT_VOLUMES, volume), but=(NotFound,))
             volume = self._volumes.get(name)
@@ -233,12 +245,14 @@ SPEC = ControllerSpec(
             watches=(
                 Watch(PERSISTENT_VOLUMES, to=itself),
                 Watch(PERSISTENT_VOLUME_CLAIMS, to=_volume_of_claim, interest=GONE),
+                Watch(VOLUME_ATTACHMENTS, to=volume_of_attachment, interest=GONE),
             ),
             reconcile=HollowProvisioner.reclaim,
             concurrency=MANY,
             terminal=(),
         ),
     ),
+    indexes=(ATTACHMENTS_BY_VOLUME,),
     passes=(Pass("classes", every=math.inf, run=HollowProvisioner.make_classes),),
     build=lambda context: HollowProvisioner(tables=context.tables),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kcm.actors.hollow import provisioner
+from kcm.actors.hollow.attacher import attacher_spec
 from kcm.actors.hollow.kubelet.reconciler import kubelet_spec
 from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
 from kcm.actors.hollow.nodes.reconciler import LEASE_INTERVAL, nodes_spec
@@ -21,24 +22,38 @@ def hollow_specs(
     pods_per_node: int = 110,
     heartbeat: float = LEASE_INTERVAL,
     volumes: bool = False,
+    attach: bool = False,
 ) -> tuple[ControllerSpec, ...]:
     """Return the controllers of a hollow cluster with new nodes. Raises ValueError as make_fleet.
 
     nodes, zones: --hollow-nodes, --hollow-zones.
     cpu, memory: quantities of each node.
     heartbeat: seconds between two heartbeats of a node.
-    volumes: see specs_of.
+    volumes, attach: see specs_of.
     """
     return specs_of(
         make_fleet(nodes=nodes, zones=zones, cpu=cpu, memory=memory, pods=pods_per_node),
         heartbeat=heartbeat,
         volumes=volumes,
+        attach=attach,
     )
 
 
 def specs_of(
-    fleet: Mapping[str, HollowNode], *, heartbeat: float = LEASE_INTERVAL, volumes: bool = False
+    fleet: Mapping[str, HollowNode],
+    *,
+    heartbeat: float = LEASE_INTERVAL,
+    volumes: bool = False,
+    attach: bool = False,
 ) -> tuple[ControllerSpec, ...]:
-    """Return the controllers for these nodes. volumes: provision volumes, and let pods wait for their claims."""
-    nodes = (nodes_spec(fleet, heartbeat=heartbeat), kubelet_spec(fleet), scheduler_spec(volumes=volumes))
-    return (*nodes, provisioner.SPEC) if volumes else nodes
+    """Return the controllers for these nodes.
+
+    volumes: provision volumes, and let pods wait for their claims.
+    attach: let pods also wait until their volumes are attached, for clusters with an attach-detach controller.
+    """
+    nodes = (
+        nodes_spec(fleet, heartbeat=heartbeat),
+        kubelet_spec(fleet, volumes=volumes),
+        scheduler_spec(volumes=volumes),
+    )
+    return (*nodes, provisioner.SPEC, attacher_spec(attach=attach)) if volumes else nodes

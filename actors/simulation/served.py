@@ -22,7 +22,6 @@ _KINDS = (
     "resourceclaimtemplates.resource.k8s.io",
     "resourceslices.resource.k8s.io",
     "servicecidrs.networking.k8s.io",
-    "volumeattachments.storage.k8s.io",
 )
 
 SERVED: tuple[ResourceDefinition, ...] = tuple(

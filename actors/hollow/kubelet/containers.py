@@ -122,7 +122,12 @@ def initialising(container: Mapping[str, Any], before: Mapping[str, Any] | None)
     """Return the status of a container that waits for the init containers before it."""
     if before and before.get("containerID"):
         return dict(before)
-    return _status(container, {"waiting": {"reason": "PodInitializing"}}, None, identity=None, restarts=0)
+    return not_started(container, "PodInitializing")
+
+
+def not_started(container: Mapping[str, Any], reason: str) -> Object:
+    """Return the status of a container that has never run."""
+    return _status(container, {"waiting": {"reason": reason}}, None, identity=None, restarts=0)
 
 
 def stopped(before: Mapping[str, Any], *, exit_code: int, now: float, initialised: bool = True) -> Object:

@@ -20,6 +20,7 @@ from kcm.actors.hollow.kubelet.containers import (
     PodContext,
     initialising,
     live,
+    not_started,
     pod_context,
     stopped,
 )
@@ -75,6 +76,17 @@ def _rejected(pod: Object, reason: str, why: str, *, now: float) -> PodPlan:
     status = {"phase": "Failed", "reason": reason, "message": message}
     events = (PodEvent("Warning", reason, message),)
     return PodPlan({**status, "startTime": _start_time(pod, now=now)}, events=events)
+
+
+def creating(pod: Object, *, host_ips: Sequence[str], now: float) -> Object:
+    """Return the status of a pod whose containers wait for its volumes."""
+    spec = pod["spec"]
+    reason = "PodInitializing" if spec.get("initContainers") else "ContainerCreating"
+    init = [not_started(container, "PodInitializing") for container in spec.get("initContainers") or ()]
+    containers = sorted((not_started(container, reason) for container in spec["containers"]), key=_name)
+    plan = _plan(pod, init, containers, "Pending", now=now, sandboxed=False)
+    addresses = {"hostIP": host_ips[0], "hostIPs": [{"ip": ip} for ip in host_ips]}
+    return {"startTime": _start_time(pod, now=now), **addresses, **plan}
 
 
 def running(
@@ -247,11 +259,20 @@ def _has_begun(status: Mapping[str, Any]) -> bool:
     return "waiting" not in (status.get("state") or {}) or bool(status.get("lastState"))
 
 
-def _plan(pod: Object, init: Sequence[Object], containers: Sequence[Object], phase: str, *, now: float) -> Object:
+def _plan(
+    pod: Object,
+    init: Sequence[Object],
+    containers: Sequence[Object],
+    phase: str,
+    *,
+    now: float,
+    sandboxed: bool = True,
+) -> Object:
+    """Return the status of containers, phase and conditions. sandboxed: whether the pod has its sandbox and volumes."""
     plan: Object = {"phase": phase, "containerStatuses": containers}
     if init:
         plan["initContainerStatuses"] = init
-    plan["conditions"] = _conditions(pod, init, containers, phase, now=now)
+    plan["conditions"] = _conditions(pod, init, containers, phase, now=now, sandboxed=sandboxed)
     generation = metadata(pod).get("generation")
     return {**plan, "observedGeneration": generation} if generation else plan
 
@@ -301,7 +322,13 @@ def _phase(init: Sequence[Object], containers: Sequence[Object], *, initialised:
 
 
 def _conditions(
-    pod: Object, init: Sequence[Object], containers: Sequence[Object], phase: str, *, now: float
+    pod: Object,
+    init: Sequence[Object],
+    containers: Sequence[Object],
+    phase: str,
+    *,
+    now: float,
+    sandboxed: bool,
 ) -> list[Object]:
     """Return the kubelet's conditions of the pod. Source: pkg/kubelet/status/generate.go."""
     over = phase in ("Succeeded", "Failed")
@@ -315,7 +342,7 @@ def _conditions(
     missing = "" if why else _missing_gates(pod)
     gates = {"reason": "ReadinessGatesNotReady", "message": missing} if missing else why
     desired = [
-        {"type": READY_TO_START, "status": _truth(not over)},
+        {"type": READY_TO_START, "status": _truth(sandboxed and not over)},
         {"type": INITIALIZED, **_initialized(pod, init, containers, phase)},
         {"type": READY, "status": _truth(not gates), **gates},
         {"type": CONTAINERS_READY, "status": _truth(not why), **why},

@@ -16,11 +16,14 @@ from typing import NamedTuple
 
 import msgspec
 
+from kcm.actors.controllers.storage.shared.pods_by_claim import PODS_BY_CLAIM
 from kcm.actors.hollow import behaviour
 from kcm.actors.hollow.intervals import MANY, look_again
 from kcm.actors.hollow.kubelet import pod_status
 from kcm.actors.hollow.kubelet.images import PodEvent
 from kcm.actors.hollow.kubelet.pod_status import NO_MEMORIES, Memories, PodPlan, status_changes
+from kcm.actors.hollow.kubelet.volume_queues import volume_queues, waiting_watches
+from kcm.actors.hollow.kubelet.volumes import KubeletVolumes, has_begun
 from kcm.actors.hollow.nodes.addresses import AddressBook, addresses_at, offset_of, pod_ranges
 from kcm.actors.hollow.nodes.fleet import HollowNode
 from kcm.actors.hollow.scheduler.demand import Port, host_ports
@@ -39,7 +42,7 @@ from kcm.actors.reconciliation import (
 )
 from kcm.actors.reconciliation.commands import in_name_of
 from kcm.actors.reconciliation.derived import NODE, PODS_BY_NODE
-from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.messages.outcomes import Conflict, NotFound
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, metadata, name_of
@@ -111,7 +114,16 @@ class HollowKubelet:
     containers: failed pulls, and failures that no longer count.
     """
 
-    def __init__(self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode]) -> None:
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        clock: Clock,
+        fleet: Mapping[str, HollowNode],
+        volumes: KubeletVolumes | None = None,
+    ) -> None:
+        """Initialise for a fleet. volumes: None to ignore claims of pods."""
+        self.volumes = volumes
         self._pods, self._nodes, self._clock, self._fleet = tables[PODS], tables[NODES], clock, fleet
         self._addresses = AddressBook()
         self._stopping: dict[Key, _Stopping] = {}
@@ -142,7 +154,7 @@ class HollowKubelet:
         elif not pod_status.has_started(pod) and self._lacks_ports(entry, pod):
             plan = pod_status.without_ports(pod, now=now)
         else:
-            plan = self._running(entry, pod, node, now=now)
+            plan = self._waiting(entry, pod, node, now=now) or self._running(entry, pod, node, now=now)
         for pod_event in plan.events:
             path = _field_path(pod, pod_event)
             event = record(PODS, pod, pod_event.type, pod_event.reason, pod_event.message, field_path=path)
@@ -162,6 +174,16 @@ class HollowKubelet:
                 if pod_status.has_started(obj):
                     taken.update(host_ports(obj["spec"]))
         return any(is_taken(port, taken) for port in wanted)
+
+    def _waiting(self, entry: Entry, pod: Object, node: Object, *, now: float) -> PodPlan | None:
+        """Return the plan of a pod that waits for its volumes, and None for other pods."""
+        if self.volumes is None or has_begun(pod):
+            return None
+        wait = self.volumes.wait(entry, pod, node, now=now)
+        if wait is None:
+            return None
+        status = pod_status.creating(pod, host_ips=[self._fleet[name_of(node)].address], now=now)
+        return PodPlan(status, wait.due, events=wait.events)
 
     def _running(self, entry: Entry, pod: Object, node: Object, *, now: float) -> PodPlan:
         remembered = self._remembered.get(entry.key, _NOTHING)
@@ -235,6 +257,8 @@ class HollowKubelet:
         self._addresses.release(key)
         self._stopping.pop(key, None)
         self._remembered.pop(key, None)
+        if self.volumes is not None:
+            self.volumes.forget(key)
 
 
 def _field_path(pod: Object, event: PodEvent) -> str:
@@ -257,13 +281,27 @@ def _seconds_to_stop(pod: Object, node: Object) -> float:
     return TIME_TO_STOP
 
 
-def kubelet_spec(fleet: Mapping[str, HollowNode]) -> ControllerSpec:
+def kubelet_spec(fleet: Mapping[str, HollowNode], *, volumes: bool = False) -> ControllerSpec:
+    """Return the spec of the kubelets. volumes: let pods wait for their claims, and until volumes are mounted."""
+    watches = kubelet_watches(fleet)
+
+    def build(context: ControllerContext) -> HollowKubelet:
+        of_pods = KubeletVolumes(tables=context.tables, clock=context.clock, fleet=fleet) if volumes else None
+        return HollowKubelet(tables=context.tables, clock=context.clock, fleet=fleet, volumes=of_pods)
+
     return ControllerSpec(
         name="hollow-kubelet-controller",
         never_blocks=True,
         client="hollow-kubelet",
         component="kubelet",
-        queues=(Queue(watches=kubelet_watches(fleet), concurrency=MANY, terminal=()),),
-        indexes=(PODS_BY_NODE,),
-        build=lambda context: HollowKubelet(tables=context.tables, clock=context.clock, fleet=fleet),
+        queues=(
+            Queue(
+                watches=(*watches, *waiting_watches(fleet)) if volumes else watches,
+                concurrency=MANY,
+                terminal=(),
+            ),
+            *(volume_queues(fleet) if volumes else ()),
+        ),
+        indexes=(PODS_BY_NODE, PODS_BY_CLAIM) if volumes else (PODS_BY_NODE,),
+        build=build,
     )

@@ -212,7 +212,11 @@ class _Run:
         setting.prepare(cluster)
         fleet = self._scenario.fleet
         cluster.hollow_nodes(
-            nodes=fleet.nodes, zones=fleet.zones, heartbeats=setting.has_heartbeats(), volumes=setting.has_volumes()
+            nodes=fleet.nodes,
+            zones=fleet.zones,
+            heartbeats=setting.has_heartbeats(),
+            volumes=setting.has_volumes(),
+            attach=setting.attaches_volumes(),
         )
         elections, specs = setting.elections(self._number), setting.specs(cluster.outside)
         for manager in range(max(1, elections)):

@@ -24,7 +24,7 @@ from kcm.actors.simulation.trials.catalogue import TRIALS
 from kcm.actors.simulation.trials.scenario import NOTHING, Action, Fleet, Scenario
 from kcm.actors.simulation.trials.trial import Trial, no_actions
 from kcm.protocols.arguments import check_each, check_function, check_text, check_type
-from kcm.protocols.resources import LEASES, PERSISTENT_VOLUMES, PODS
+from kcm.protocols.resources import LEASES, PERSISTENT_VOLUMES, PODS, VOLUME_ATTACHMENTS
 from kcm.runtime.faults.vocabulary import Fault
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.simulation.clock import VirtualClock
@@ -173,10 +173,14 @@ class Setting(Struct, frozen=True, eq=False):
         """Report whether the hollow nodes provision volumes, which they do if a controller reads PersistentVolumes."""
         return any(PERSISTENT_VOLUMES in spec.resources for spec in self.some_specs())
 
+    def attaches_volumes(self) -> bool:
+        """Report whether pods wait until their volumes are attached, which they do if a controller attaches them."""
+        return any(VOLUME_ATTACHMENTS in spec.resources for spec in self.some_specs())
+
     def composed(self, number: int) -> Composition:
         """Return the Composition of all trials whose controllers run in the scenario of this number."""
         options = self.options(number) or Options()
-        hollow = hollow_specs(nodes=1, zones=1, volumes=self.has_volumes())
+        hollow = hollow_specs(nodes=1, zones=1, volumes=self.has_volumes(), attach=self.attaches_volumes())
         hollow = tuple(spec for spec in hollow if spec.name != HOLLOW_NODES or self.has_heartbeats())
         own = self.some_specs()
         specs = [*hollow, *(spec for spec in switched_on(own, options) if spec.enabled_if(options))]

@@ -9,7 +9,7 @@ from kcm.actors.simulation.trials.apimachinery import garbage_collector, namespa
 from kcm.actors.simulation.trials.bootstrap import signer, token_cleaner
 from kcm.actors.simulation.trials.certificates import approver, pod_request_cleaner, request_cleaner, signing
 from kcm.actors.simulation.trials.cloud import cloud_node_lifecycle, node_route, service_lb
-from kcm.actors.simulation.trials.hollow import kubelet, nodes, provisioner, scheduler
+from kcm.actors.simulation.trials.hollow import attacher, kubelet, nodes, provisioner, scheduler
 from kcm.actors.simulation.trials.identity import (
     clusterrole_aggregation,
     legacy_token_cleaner,
@@ -92,6 +92,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             kubelet,
             scheduler,
             provisioner,
+            attacher,
         )
     }
 )

@@ -1,7 +1,7 @@
 """RBAC policy of the user that acts for all hollow nodes.
 
-The user may list and watch the pods and nodes of all of them, delete nodes, and create and delete volumes. For
-writes, each hollow kubelet acts as the user of its own node.
+The user may list and watch the pods and nodes of all of them, delete nodes, and create, delete and
+attach volumes. For writes, each hollow kubelet acts as the user of its own node.
 
 There is no upstream counterpart: there, each kubelet reads for itself.
 """
@@ -27,7 +27,7 @@ def hollow_nodes_policy() -> list[Object]:
             {
                 "apiGroups": [""],
                 "resources": ["persistentvolumes"],
-                "verbs": ["get", "list", "watch", "create", "update", "delete"],
+                "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
             },
             {
                 "apiGroups": [""],
@@ -39,6 +39,18 @@ def hollow_nodes_policy() -> list[Object]:
                 "resources": ["storageclasses"],
                 "verbs": ["get", "list", "watch", "create"],
             },
+            {
+                "apiGroups": ["storage.k8s.io"],
+                "resources": ["csidrivers"],
+                "verbs": ["get", "list", "watch", "create", "delete"],
+            },
+            {"apiGroups": ["storage.k8s.io"], "resources": ["csinodes"], "verbs": ["get", "list", "watch"]},
+            {
+                "apiGroups": ["storage.k8s.io"],
+                "resources": ["volumeattachments"],
+                "verbs": ["get", "list", "watch", "patch"],
+            },
+            {"apiGroups": ["storage.k8s.io"], "resources": ["volumeattachments/status"], "verbs": ["patch"]},
             {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
         ],
     }

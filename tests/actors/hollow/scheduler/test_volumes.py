@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kcm.actors.hollow import provisioner
 from kcm.actors.hollow.provisioner import CLASS, NAME, WAITING_CLASS, HollowProvisioner, classes
 from kcm.actors.hollow.scheduler.reconciler import HollowScheduler, scheduler_spec
 from kcm.actors.hollow.scheduler.volumes import PodVolumes
@@ -13,7 +14,14 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Bench, bodies, created_names, deleted_keys, drive, drive_steps
 from kcm.protocols.messages.commands import Create, Update
 from kcm.protocols.objects import Object, annotations_of, finalizers_of
-from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
+from kcm.protocols.resources import (
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
+)
 from kcm.protocols.volumes import BIND_COMPLETED, PROVISIONED_BY, PROVISIONER, SELECTED_NODE
 from kcm.runtime.tables.lister import UnreadableError
 from tests.actors.hollow.objects import nodes, unassigned
@@ -57,8 +65,9 @@ class World:
             PERSISTENT_VOLUME_CLAIMS: claims,
             PERSISTENT_VOLUMES: volumes,
             STORAGE_CLASSES: made or classes(),
+            VOLUME_ATTACHMENTS: (),
         }
-        self.bench = Bench(objects, indexes=spec.indexes, facts=spec.facts)
+        self.bench = Bench(objects, indexes=(*spec.indexes, *provisioner.SPEC.indexes), facts=spec.facts)
         tables = self.bench.tables
         self.scheduler = HollowScheduler(tables=tables, clock=self.bench.clock, volumes=PodVolumes(tables))
         self.provisioner = HollowProvisioner(tables=tables)
@@ -229,10 +238,11 @@ def test_the_volume_of_a_claim_that_cannot_be_read_stays() -> None:
 
 
 def test_storage_classes_are_created_once() -> None:
-    bench = Bench(dict.fromkeys((PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, NODES), ()))
-    provisioner = HollowProvisioner(tables=bench.tables)
+    watched = (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES, NODES, VOLUME_ATTACHMENTS)
+    bench = Bench(dict.fromkeys(watched, ()), indexes=provisioner.SPEC.indexes)
+    hollow = HollowProvisioner(tables=bench.tables)
     for made in ([CLASS, WAITING_CLASS], []):
-        driven = drive_steps(provisioner.make_classes(), bench.accept, tables=bench.tables)
+        driven = drive_steps(hollow.make_classes(), bench.accept, tables=bench.tables)
         assert created_names(driven) == made
 
 
