@@ -148,6 +148,16 @@ RESOURCE_SLICES = Resource(
 DEVICE_CLASSES = Resource(
     group="resource.k8s.io", version="v1", plural="deviceclasses", kind="DeviceClass", namespaced=False
 )
+DEVICE_TAINT_RULES = Resource(
+    group="resource.k8s.io", version="v1beta2", plural="devicetaintrules", kind="DeviceTaintRule", namespaced=False
+)
+RESOURCE_POOL_STATUS_REQUESTS = Resource(
+    group="resource.k8s.io",
+    version="v1alpha3",
+    plural="resourcepoolstatusrequests",
+    kind="ResourcePoolStatusRequest",
+    namespaced=False,
+)
 SERVICES = Resource(version="v1", plural="services", kind="Service")
 ENDPOINTS = Resource(version="v1", plural="endpoints", kind="Endpoints")
 SERVICE_CIDRS = Resource(

@@ -126,6 +126,7 @@ def admit_update(cluster: Cluster, call: RoutedRequest, new: Object, old: Object
 
     def change(obj: Object) -> None:
         definition.strategy.set_defaults(obj)
+        definition.strategy.set_times(obj, None, cluster.timestamp())
         if whole:
             mutate_update(cluster, definition, obj, old)
 

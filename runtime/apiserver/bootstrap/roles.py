@@ -13,6 +13,12 @@ from typing import Any
 
 from kcm.protocols.objects import Object, annotations_of, decode_object, key_of, labels_of
 from kcm.runtime.apiserver.access.role_index import CLUSTER_ROLE_BINDINGS
+from kcm.runtime.apiserver.bootstrap.devices import (
+    serves_pool_status,
+    serves_taint_rules,
+    with_pool_status,
+    with_taint_rules,
+)
 from kcm.runtime.apiserver.bootstrap.hollow_nodes import FORMER, hollow_nodes_policy
 from kcm.runtime.apiserver.bootstrap.metrics import metrics_policy, serves_metrics
 from kcm.runtime.apiserver.bootstrap.policy import AUTO_UPDATE, bootstrap_policy
@@ -29,6 +35,10 @@ def reconcile_roles(cluster: Cluster) -> None:
     policy = bootstrap_policy()
     if serves_workloads(cluster):
         policy = with_workloads(policy)
+    if serves_pool_status(cluster):
+        policy = with_pool_status(policy)
+    if serves_taint_rules(cluster):
+        policy = with_taint_rules(policy)
     for wanted in (*policy, *hollow_nodes_policy(), *metrics):
         definition = cluster.registry.of_kind(wanted["apiVersion"], wanted["kind"])
         if definition is None:

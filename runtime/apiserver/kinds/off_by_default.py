@@ -10,7 +10,14 @@ Source: kubernetes pkg/controlplane/instance.go, DefaultAPIResourceConfigSource 
 from __future__ import annotations
 
 from kcm.runtime.apiserver.kinds.coordination import lease_candidate
+from kcm.runtime.apiserver.kinds.resource import device_taint_rule, resource_pool_status_request
 from kcm.runtime.apiserver.kinds.scheduling import pod_group, workload
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
-OFF_BY_DEFAULT: tuple[ResourceDefinition, ...] = (lease_candidate.RESOURCE, workload.RESOURCE, pod_group.RESOURCE)
+OFF_BY_DEFAULT: tuple[ResourceDefinition, ...] = (
+    lease_candidate.RESOURCE,
+    workload.RESOURCE,
+    pod_group.RESOURCE,
+    device_taint_rule.RESOURCE,
+    resource_pool_status_request.RESOURCE,
+)

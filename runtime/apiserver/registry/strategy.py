@@ -58,6 +58,10 @@ def _change_nothing(_obj: Object) -> None:
     return None
 
 
+def _set_no_times(_new: Object, _old: Object | None, _now: str) -> None:
+    return None
+
+
 def _allocate_nothing(_among: Allocating, _obj: Object) -> None:
     return None
 
@@ -142,6 +146,9 @@ class Strategy(Struct, frozen=True, kw_only=True):
     allow_create_on_update: bool = False  # a PUT creates an object that does not exist
     # Sets fields that the client omitted, in place, on create and on update. Must be idempotent.
     set_defaults: Callable[[Object], None] = _change_nothing
+    # Sets times that the client omitted, in place. Called with (new, old, now): without old after each call of
+    # set_defaults, and with the stored object when an update is prepared (upstream's PrepareForUpdate).
+    set_times: Callable[[Object, Object | None, str], None] = _set_no_times
     # Allocates addresses and ports of a new object from shared ranges (upstream's BeginCreate).
     allocate: Callable[[Allocating, Object], None] = _allocate_nothing
     # Changes a new object after its defaults, for example sets its first status; may return warnings.
@@ -175,6 +182,7 @@ class Strategy(Struct, frozen=True, kw_only=True):
     has_status: bool = False  # the status is a subresource; a status in a create or update is ignored
     status_on_create: bool = False  # a new object may have a status nevertheless, as nodes may
     empty_status: Mapping[str, Any] = field(default_factory=dict)  # zero values of fields without omitempty
+    status_may_be_missing: bool = False  # a new object has no status, not even an empty one
     status_update_keeps: tuple[str, ...] = ()  # metadata fields that a status update takes from the stored object
     prepare_for_status_update: Callable[[Object, Object], None] = _keep_new
     validate_status_update: Callable[[Object, Object], list[FieldError]] = _accept_update

@@ -68,6 +68,7 @@ def create_object(
     generated = not meta.get("name") and bool(meta.get("generateName"))
     strategy = definition.strategy
     strategy.set_defaults(obj)
+    strategy.set_times(obj, None, cluster.timestamp())
     if manager:
         record_new(cluster, definition, obj, manager=manager)
     obj = chain.admit_create(cluster, definition, obj, call)
@@ -103,7 +104,7 @@ def _prepare(
     strategy.allocate(cluster, obj)
     if strategy.has_status and not strategy.status_on_create:
         obj.pop("status", None)
-    if strategy.has_status and not definition.dynamic:
+    if strategy.has_status and not definition.dynamic and not strategy.status_may_be_missing:
         obj["status"] = {**strategy.empty_status, **(obj.get("status") or {})}
     for text in strategy.prepare_for_create(obj) or ():
         if call is not None:

@@ -88,7 +88,7 @@ def replace(
         errors += part.validate(new, old)
     elif call.route.subresource == STATUS:
         _keep_all_but_status(definition, new, old)
-        if not definition.dynamic:
+        if not definition.dynamic and (not strategy.status_may_be_missing or new.get("status")):
             new["status"] = {**strategy.empty_status, **(new.get("status") or {})}
         strategy.set_defaults(new)
         strategy.prepare_for_status_update(new, old)
@@ -102,9 +102,11 @@ def replace(
     else:
         _keep_status(definition, new, old, finalizing=call.route.subresource == "finalize")
         strategy.set_defaults(new)
+        strategy.set_times(new, None, cluster.timestamp())
         if not applied:
             record_update(cluster, call, new, old)
         chain.mutate_update(cluster, definition, new, old)
+        strategy.set_times(new, old, cluster.timestamp())
         strategy.reallocate(cluster, new, old)
         if strategy.has_generation and _counts_as_generation(definition, new, old):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1

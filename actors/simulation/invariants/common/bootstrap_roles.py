@@ -18,6 +18,7 @@ from kcm.actors.engine.elector.lease import CLIENT as ELECTIONS
 from kcm.actors.reconciliation.actor_names import INFORMERS
 from kcm.actors.simulation.invariants.observer import Fail, Observation, Sent
 from kcm.protocols.objects import Object, name_of
+from kcm.runtime.apiserver.bootstrap.devices import with_pool_status, with_taint_rules
 from kcm.runtime.apiserver.bootstrap.policy import bootstrap_policy
 from kcm.runtime.apiserver.bootstrap.workloads import with_workloads
 from kcm.runtime.apiserver.registry.policy_rules import rules_in
@@ -51,9 +52,12 @@ class Right(NamedTuple):
 def roles(*, gated: bool = False) -> Mapping[str, frozenset[Right]]:
     """Return the rights of each client by its name.
 
-    gated: include the rights for the feature gates GenericWorkload and WorkloadWithJob.
+    gated: include the rights for the feature gates GenericWorkload, WorkloadWithJob, DRADeviceTaintRules and
+        DRAResourcePoolStatus.
     """
-    policy = with_workloads(bootstrap_policy()) if gated else bootstrap_policy()
+    policy = bootstrap_policy()
+    if gated:
+        policy = with_pool_status(with_taint_rules(with_workloads(policy)))
     named = {name_of(role): role for role in policy if role["kind"] == "ClusterRole"}
     of_clients = {name.removeprefix(_CONTROLLER): role for name, role in named.items() if name.startswith(_CONTROLLER)}
     return {client: frozenset(_rights(role)) for client, role in {**of_clients, MANAGER: named[_MANAGER]}.items()}

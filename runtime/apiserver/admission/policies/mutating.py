@@ -196,6 +196,7 @@ def _checked_and_defaulted(cluster: Cluster, attributes: Attributes, found: Matc
         new["metadata"]["managedFields"] = managers
     if found.definition.to_storage is None:
         found.definition.strategy.set_defaults(new)
+        found.definition.strategy.set_times(new, None, cluster.timestamp())
     return new
 
 

@@ -150,6 +150,7 @@ class _Mutation:
             patched["metadata"]["managedFields"] = managers
         if definition.to_storage is None:
             definition.strategy.set_defaults(patched)
+            definition.strategy.set_times(patched, None, self._cluster.timestamp())
 
 
 def run_validating_webhooks(cluster: Cluster, attributes: Attributes) -> None:

@@ -16,7 +16,6 @@ from kcm.runtime.apiserver.errors.field_errors import (
     FieldError,
     duplicate,
     invalid,
-    not_supported,
     required,
     too_long,
     too_many,
@@ -24,18 +23,18 @@ from kcm.runtime.apiserver.errors.field_errors import (
 from kcm.runtime.apiserver.kinds.pod_spec.persistent_volume_sources import wrong_driver_name
 from kcm.runtime.apiserver.kinds.pod_spec.scheduling import wrong_node_selector
 from kcm.runtime.apiserver.kinds.resource.shared.device_claims import wrong_domain, wrong_identifier, wrong_pool
+from kcm.runtime.apiserver.kinds.resource.shared.device_taints import set_time_added, wrong_taint
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from kcm.runtime.apiserver.registry.strategy import Strategy
 from kcm.runtime.apiserver.rules.cells import age_cell, name_cell, part
-from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key, label_value
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
 from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 
 Part = Mapping[str, Any]
 
 _MOST_DEVICES, _MOST_ADVANCED, _MOST_ATTRIBUTES, _MOST_TAINTS = 128, 64, 32, 16
 _LONGEST_TEXT = 64
-_EFFECTS = ("NoExecute", "NoSchedule", "None")
 _PLACES = ("nodeName", "nodeSelector", "allNodes")
 # Fields for the value of a device attribute → their names in upstream's internal type.
 _VALUES = {
@@ -53,11 +52,10 @@ _NUMBER, _WORD = "(0|[1-9][0-9]*)", "[0-9A-Za-z-]+"
 _semver = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_WORD}(\.{_WORD})*)?(\+{_WORD}(\.{_WORD})*)?")
 
 
-def set_defaults(slice_: Object) -> None:
-    """Set missing timeAdded of taints to the creation time of the slice."""
+def set_times(slice_: Object, _old: Object | None, now: str) -> None:
     for device in slice_["spec"].get("devices") or ():
         for taint in device.get("taints") or ():
-            taint.setdefault("timeAdded", slice_["metadata"].get("creationTimestamp"))
+            set_time_added(taint, now)
 
 
 def validate(slice_: Object) -> list[FieldError]:
@@ -163,7 +161,7 @@ def _wrong_device(device: Part, field: str, *, per_device_nodes: bool) -> Iterat
     if len(taints) > _MOST_TAINTS:
         yield too_many(f"{field}.taints", len(taints), _MOST_TAINTS)
     for i, taint in enumerate(taints):
-        yield from _wrong_taint(taint, f"{field}.taints[{i}]")
+        yield from wrong_taint(taint, f"{field}.taints[{i}]")
     places = [f"`{name}`" for name in _PLACES if device.get(name)]
     if not per_device_nodes and any(device.get(name) is not None for name in _PLACES):
         detail = (
@@ -211,16 +209,6 @@ def _wrong_attribute(attribute: Part, field: str) -> Iterator[FieldError]:
         yield invalid(field, shown, "exactly one value must be specified")
 
 
-def _wrong_taint(taint: Part, field: str) -> Iterator[FieldError]:
-    key, value, effect = (taint.get(name) or "" for name in ("key", "value", "effect"))
-    yield from (invalid(f"{field}.key", key, text) for text in label_key(key))
-    yield from (invalid(f"{field}.value", value, text) for text in label_value(value))
-    if not effect:
-        yield required(f"{field}.effect")
-    elif effect not in _EFFECTS:
-        yield not_supported(f"{field}.effect", effect, _EFFECTS)
-
-
 def cells(resource_slice: Object, now: float) -> list[Any]:
     spec = part(resource_slice, "spec")
     return [
@@ -241,7 +229,7 @@ RESOURCE = ResourceDefinition(
     strategy=Strategy(
         validate_name=dns_subdomain,
         has_generation=True,
-        set_defaults=set_defaults,
+        set_times=set_times,
         validate=validate,
         validate_update=validate_update,
         warn=warn,

@@ -14,12 +14,15 @@ import pytest
 
 from kcm.protocols.admission_plugins import STORAGE_OBJECT_IN_USE_PROTECTION, WITHOUT_CONTROLLERS
 from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.kinds.off_by_default import OFF_BY_DEFAULT
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.contracts import requests
 from tests.runtime.apiserver.contracts.kinds import play
 from tests.runtime.apiserver.contracts.kinds.tables import TABLES
 from tests.runtime.apiserver.contracts.requests import Exchange
 
+SERVED = (*BUILT_IN, *(definition for definition in OFF_BY_DEFAULT if definition.group == "resource.k8s.io"))
 PLUGINS = WITHOUT_CONTROLLERS | {STORAGE_OBJECT_IN_USE_PROTECTION}
 KINDS = [(table, kind) for table, kinds in TABLES.items() for kind in kinds]
 DIFFERENCES = frozenset(
@@ -42,7 +45,7 @@ def compared(api: Api, table: str, kind: str) -> Iterator[tuple[str, Any, Any]]:
 
 @pytest.mark.parametrize("table, kind", KINDS, ids=[kind for _, kind in KINDS])
 def test_embedded_server_responds_as_kube_apiserver(make_api: Callable[[], Api], table: str, kind: str) -> None:
-    for case, ours, theirs in compared(make_api(plugins=PLUGINS), table, kind):
+    for case, ours, theirs in compared(make_api(plugins=PLUGINS, resources=SERVED), table, kind):
         if f"{table} | {kind} | {case}" not in DIFFERENCES:
             assert ours == theirs, case
 
@@ -50,7 +53,8 @@ def test_embedded_server_responds_as_kube_apiserver(make_api: Callable[[], Api],
 @pytest.mark.slow
 @pytest.mark.parametrize("table, kind", KINDS, ids=[kind for _, kind in KINDS])
 def test_case_without_difference_is_not_listed(make_api: Callable[[], Api], table: str, kind: str) -> None:
-    same = [case for case, ours, theirs in compared(make_api(plugins=PLUGINS), table, kind) if ours == theirs]
+    api = make_api(plugins=PLUGINS, resources=SERVED)
+    same = [case for case, ours, theirs in compared(api, table, kind) if ours == theirs]
     assert [case for case in same if f"{table} | {kind} | {case}" in DIFFERENCES] == []
 
 

@@ -7,7 +7,9 @@ from kcm.runtime.apiserver.kinds.runtime_config import served_kinds
 BUNDLES, REQUESTS = "clustertrustbundles", "podcertificaterequests"
 CANDIDATES = "leasecandidates"
 WORKLOADS, GROUPS = "workloads", "podgroups"  # of an alpha version
-OPTIONAL = {BUNDLES, REQUESTS, CANDIDATES, WORKLOADS, GROUPS}
+RULES, POOLS = "devicetaintrules", "resourcepoolstatusrequests"  # of a beta and an alpha version
+BETA, ALPHA = {BUNDLES, REQUESTS, CANDIDATES, RULES}, {WORKLOADS, GROUPS, POOLS}
+OPTIONAL = BETA | ALPHA
 
 
 @pytest.mark.parametrize(
@@ -17,14 +19,16 @@ OPTIONAL = {BUNDLES, REQUESTS, CANDIDATES, WORKLOADS, GROUPS}
         (("certificates.k8s.io/v1beta1",), {BUNDLES, REQUESTS}),
         (("certificates.k8s.io/v1beta1=true",), {BUNDLES, REQUESTS}),
         (("certificates.k8s.io/v1beta1/clustertrustbundles=true",), {BUNDLES}),
-        (("api/beta=true",), {BUNDLES, REQUESTS, CANDIDATES}),
-        (("api/alpha=true",), {WORKLOADS, GROUPS}),
+        (("api/beta=true",), BETA),
+        (("api/alpha=true",), ALPHA),
         (("scheduling.k8s.io/v1alpha2",), {WORKLOADS, GROUPS}),
+        (("resource.k8s.io/v1beta2/devicetaintrules",), {RULES}),
+        (("resource.k8s.io/v1alpha3",), {POOLS}),
         (("api/all",), OPTIONAL),
-        (("api/all=1", "api/beta=0"), {WORKLOADS, GROUPS}),
-        (("api/all=1", "api/alpha=0"), {BUNDLES, REQUESTS, CANDIDATES}),
-        (("api/all", "certificates.k8s.io/v1beta1=false"), {CANDIDATES, WORKLOADS, GROUPS}),
-        (("api/beta", "certificates.k8s.io/v1beta1/podcertificaterequests=false"), {BUNDLES, CANDIDATES}),
+        (("api/all=1", "api/beta=0"), ALPHA),
+        (("api/all=1", "api/alpha=0"), BETA),
+        (("api/all", "certificates.k8s.io/v1beta1=false"), {CANDIDATES, RULES, *ALPHA}),
+        (("api/beta", "certificates.k8s.io/v1beta1/podcertificaterequests=false"), {BUNDLES, CANDIDATES, RULES}),
         (("certificates.k8s.io/v1beta1=false",), set()),
     ],
 )

@@ -14,7 +14,11 @@ from tests.runtime.apiserver.contracts.requests import JSON, Exchange, Given
 
 RESPONSES = Path(__file__).parents[1] / "responses" / "kinds"
 NAMESPACE = "contract"
-FLAGS = ("--allow-privileged=true",)  # as on most clusters
+# Privileged pods are permitted, as on most clusters, and kinds of the table "devices" are served.
+FLAGS = (
+    "--allow-privileged=true",
+    "--runtime-config=resource.k8s.io/v1beta2/devicetaintrules=true,resource.k8s.io/v1alpha3=true",
+)
 
 Overlay = Any
 """Changes of an object as an RFC 7386 merge patch, or a function that changes a copy in place."""
