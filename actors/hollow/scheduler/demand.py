@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from kcm.protocols.node_affinity import Term, required_terms
-from kcm.protocols.objects import Object, OwnerRef
+from kcm.protocols.objects import Key, Object, OwnerRef
 from kcm.protocols.quantities import milli_value, whole_value
 from kcm.protocols.selectors import Operator
+from kcm.protocols.volumes import claim_keys
 
 # Requests of a pod without requests when nodes are scored. Source: pkg/scheduler/util/pod_resources.go.
 UNASKED_CPU, UNASKED_MEMORY = 100, 200 * 1024 * 1024
@@ -67,6 +68,7 @@ class Demand(Struct, frozen=True, kw_only=True):
     terms: terms of the required node affinity, of which one must match; None without node affinity.
     names: the only nodes that the terms' fields allow; None without such a limit.
     owner: uid of the controller; "" for none.
+    claims: keys of its PersistentVolumeClaims.
     """
 
     requests: tuple[tuple[str, int], ...] = ()
@@ -78,6 +80,7 @@ class Demand(Struct, frozen=True, kw_only=True):
     tolerations: tuple[Toleration, ...] = ()
     ports: tuple[Port, ...] = ()
     owner: str = ""
+    claims: tuple[Key, ...] = ()
 
     def tolerates(self, taint: Taint) -> bool:
         return any(toleration.tolerates(taint) for toleration in self.tolerations)
@@ -98,6 +101,7 @@ def demand_of(pod: Object, *, controller: OwnerRef | None) -> Demand:
         tolerations=tuple(_toleration(toleration) for toleration in spec.get("tolerations") or ()),
         ports=host_ports(spec),
         owner=controller.uid if controller is not None else "",
+        claims=tuple(claim_keys(pod)) if spec.get("volumes") else (),
     )
 
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from kcm.actors.hollow.scheduler.demand import Demand, Port, Taint, amount_of
-from kcm.protocols.objects import Object, labels_of, name_of
+from kcm.protocols.objects import Key, Object, labels_of, name_of
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -70,13 +70,14 @@ def _allocatable(node: Object) -> Mapping[str, int]:
 
 
 class NodeUsage(Struct):
-    """Resources that the pods of one node use: amounts as in Demand, number of pods, and host ports."""
+    """Resources that the pods of one node use: amounts as in Demand, and numbers of pods, by host port and claim."""
 
     requests: Counter[str] = field(default_factory=Counter)
     cpu: int = 0
     memory: int = 0
     pods: int = 0
     ports: Counter[Port] = field(default_factory=Counter)
+    claims: Counter[Key] = field(default_factory=Counter)
 
     def add(self, demand: Demand, times: int = 1) -> None:
         """Add a pod's demand. times: -1 removes it."""
@@ -87,6 +88,10 @@ class NodeUsage(Struct):
         self.pods += times
         for port in demand.ports:
             self.ports[port] += times
+        for claim in demand.claims:
+            self.claims[claim] += times
+            if not self.claims[claim]:
+                del self.claims[claim]
 
 
 UNUSED = NodeUsage()

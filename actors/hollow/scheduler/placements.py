@@ -5,6 +5,7 @@ A pod is counted from its binding on, before a table shows the binding (`assumed
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -29,11 +30,13 @@ class Placements:
     """Placements of all pods.
 
     usages: by node, also of nodes that no longer have pods.
+    claims: number of pods by claim, on all nodes.
     releases: number of times that resources were released.
     """
 
     def __init__(self) -> None:
         self.usages: dict[str, NodeUsage] = {}
+        self.claims: Counter[Key] = Counter()
         self.releases = 0
         self._placed: dict[Key, Placement] = {}
         self._owned: dict[str, dict[str, int]] = {}  # by owner's uid: pods by node
@@ -76,6 +79,10 @@ class Placements:
         if usage is None:
             usage = self.usages[placement.node] = NodeUsage()
         usage.add(placement.demand, times)
+        for claim in placement.demand.claims:
+            self.claims[claim] += times
+            if not self.claims[claim]:
+                del self.claims[claim]
         if owner := placement.demand.owner:
             nodes = self._owned.setdefault(owner, {})
             nodes[placement.node] = nodes.get(placement.node, 0) + times

@@ -24,6 +24,7 @@ from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
 )
 from kcm.actors.controllers.storage.persistentvolume_binder.spec import CLAIM_FACTS
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
+from kcm.actors.hollow.attacher import ATTACHMENTS_BY_NODE
 from kcm.actors.hollow.intervals import MANY, look_again
 from kcm.actors.hollow.scheduler.demand import Demand, demand_of
 from kcm.actors.hollow.scheduler.node_fit import (
@@ -37,6 +38,7 @@ from kcm.actors.hollow.scheduler.node_fit import (
     nodes_to_find,
 )
 from kcm.actors.hollow.scheduler.placements import Placement, Placements
+from kcm.actors.hollow.scheduler.volume_limits import limit_watches
 from kcm.actors.hollow.scheduler.volumes import NOTHING, Claimed, PodVolumes, UnresolvableError
 from kcm.actors.reconciliation import (
     Change,
@@ -101,6 +103,7 @@ def volume_watches() -> tuple[Watch[Key], ...]:
         Watch(PERSISTENT_VOLUME_CLAIMS, to=_those_that_use_claim),
         Watch(PERSISTENT_VOLUMES, to=_those_that_wait_for_volume, interest=Interest(changed=("phase", "claim"))),
         Watch(STORAGE_CLASSES, to=_those_that_wait_for_class, interest=Interest(types=(EventType.ADDED,))),
+        *limit_watches(_waiting),
     )
 
 
@@ -187,7 +190,7 @@ class HollowScheduler:
         claimed = NOTHING
         if self._volumes is not None and has_claims:
             try:
-                claimed = self._volumes.look(pod)
+                claimed = self._volumes.look(pod, placements)
             except UnresolvableError as err:
                 return (yield from self._wait(key, pod, demand, placements, unusable_message(len(self._order), err)))
         chosen, reasons = self._prepared_node(key, demand, placements, claimed), Counter[str]()
@@ -258,7 +261,8 @@ class HollowScheduler:
         if known is None or self._volumes is None:
             return None
         node = known[1]
-        why = misfits(demand, node, placements.usages.get(node.name, UNUSED)) or self._volumes.misfits(claimed, node)
+        usage = placements.usages.get(node.name, UNUSED)
+        why = misfits(demand, node, usage) or self._volumes.misfits(claimed, node, usage)
         return None if why else node
 
     def _choose(self, demand: Demand, placements: Placements, claimed: Claimed) -> tuple[NodeView | None, Counter[str]]:
@@ -270,9 +274,10 @@ class HollowScheduler:
         looked_at = 0
         for looked_at in range(1, len(order) + 1):
             node = order[(self._start + looked_at - 1) % len(order)]
-            why = misfits(demand, node, usages.get(node.name, UNUSED))
+            usage = usages.get(node.name, UNUSED)
+            why = misfits(demand, node, usage)
             if not why and self._volumes is not None and claimed is not NOTHING:
-                why = self._volumes.misfits(claimed, node)
+                why = self._volumes.misfits(claimed, node, usage)
             if why:
                 reasons.update(why)
                 continue
@@ -359,7 +364,10 @@ def scheduler_spec(*, volumes: bool = True) -> ControllerSpec:
                 terminal=(),
             ),
         ),
-        indexes=(PODS_BY_NODE, *((PODS_BY_CLAIM, VOLUMES_BY_CLAIM, UNCLAIMED_VOLUMES) if volumes else ())),
+        indexes=(
+            PODS_BY_NODE,
+            *((PODS_BY_CLAIM, VOLUMES_BY_CLAIM, UNCLAIMED_VOLUMES, ATTACHMENTS_BY_NODE) if volumes else ()),
+        ),
         facts=(VOLUME_FACTS, CLAIM_FACTS) if volumes else (),
         build=lambda context: HollowScheduler(
             tables=context.tables,

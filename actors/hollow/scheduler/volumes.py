@@ -4,8 +4,8 @@ The claim of a bound volume limits its pod to the nodes that the volume can be r
 first consumer gets a volume when the pod's node is chosen: a free volume that the node can reach, or one that the
 provisioner creates for this node.
 
-Source: kubernetes v1.36 pkg/scheduler/framework/plugins/volumebinding. Not supported: storage capacity, volume limits
-of nodes, zone labels of old volumes, ReadWriteOncePod.
+Source: kubernetes v1.36 pkg/scheduler/framework/plugins/volumebinding. Not supported: storage capacity, zone labels
+of old volumes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
     labels_in,
     requirements_of,
 )
-from kcm.actors.hollow.scheduler.node_fit import NodeView
+from kcm.actors.hollow.scheduler.node_fit import NodeUsage, NodeView
+from kcm.actors.hollow.scheduler.placements import Placements
+from kcm.actors.hollow.scheduler.volume_limits import TOO_MANY_VOLUMES, USED_BY_ANOTHER_POD, VolumeLimits
 from kcm.actors.reconciliation import Step, must, must_object, step, update
+from kcm.protocols.csi import CsiSource
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.node_affinity import Term, terms_of
 from kcm.protocols.objects import Key, Object, annotations_of, controller_of, is_deleting, key_of, split_key, uid_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from kcm.protocols.volumes import (
     SELECTED_NODE,
+    claim_keys,
     claims_of,
     class_of,
     is_bound,
@@ -68,11 +72,14 @@ class Claimed(Struct, frozen=True):
 
     reach: for each bound volume the terms of its node affinity, None for all nodes.
     waiting: claims that wait for a consumer.
+    limited: its CSI volumes, of which a node can attach a limited number.
     """
 
     reach: tuple[tuple[Term, ...] | None, ...] = ()
     waiting: tuple[WaitingClaim, ...] = ()
     missing: bool = False  # the volume of a bound claim does not exist
+    limited: frozenset[CsiSource] = frozenset()
+    used: bool = False  # another pod uses a claim that only one pod may use
 
 
 NOTHING = Claimed()
@@ -83,9 +90,10 @@ class PodVolumes:
         self._claims: Lister = tables[PERSISTENT_VOLUME_CLAIMS]
         self._volumes: Lister = tables[PERSISTENT_VOLUMES]
         self._classes: Lister = tables[STORAGE_CLASSES]
+        self._limits = VolumeLimits(tables)
 
-    def look(self, pod: Mapping[str, Any]) -> Claimed:
-        """Return the claims of a pod. Raises UnresolvableError."""
+    def look(self, pod: Mapping[str, Any], placements: Placements) -> Claimed:
+        """Return the claims of a pod that is not placed. Raises UnresolvableError."""
         reach: list[tuple[Term, ...] | None] = []
         waiting: list[WaitingClaim] = []
         missing = unbound = False
@@ -104,7 +112,13 @@ class PodVolumes:
             )
         if unbound:
             raise UnresolvableError(UNBOUND)
-        return Claimed(tuple(reach), tuple(waiting), missing)
+        return Claimed(
+            tuple(reach),
+            tuple(waiting),
+            missing,
+            self._limits.volumes_of(claim_keys(pod)),
+            self._limits.is_used_by_another_pod(pod, placements),
+        )
 
     def _claims_of(self, pod: Mapping[str, Any]) -> Iterator[Object]:
         for use in claims_of(pod):
@@ -129,8 +143,12 @@ class PodVolumes:
                 raise UnresolvableError(f"PVC {key} was not created for pod {key_of(pod)} (pod is not owner)")
             yield claim
 
-    def misfits(self, claimed: Claimed, node: NodeView) -> tuple[str, ...]:
+    def misfits(self, claimed: Claimed, node: NodeView, usage: NodeUsage) -> tuple[str, ...]:
         """Return the reasons why the claims do not allow the node; empty if they do."""
+        if claimed.used:
+            return (USED_BY_ANOTHER_POD,)
+        if self._limits.exceeds(claimed.limited, node.name, usage):
+            return (TOO_MANY_VOLUMES,)
         found: list[str] = []
         if claimed.missing:
             found.append(NOT_THERE)

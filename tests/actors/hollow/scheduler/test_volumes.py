@@ -15,6 +15,7 @@ from kcm.actors.simulation.driver import Bench, bodies, created_names, deleted_k
 from kcm.protocols.messages.commands import Create, Update
 from kcm.protocols.objects import Object, annotations_of, finalizers_of
 from kcm.protocols.resources import (
+    CSI_NODES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -66,6 +67,7 @@ class World:
             PERSISTENT_VOLUMES: volumes,
             STORAGE_CLASSES: made or classes(),
             VOLUME_ATTACHMENTS: (),
+            CSI_NODES: (),
         }
         self.bench = Bench(objects, indexes=(*spec.indexes, *provisioner.SPEC.indexes), facts=spec.facts)
         tables = self.bench.tables
