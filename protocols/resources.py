@@ -186,6 +186,20 @@ LEASES = Resource(group="coordination.k8s.io", version="v1", plural="leases", ki
 LEASE_CANDIDATES = Resource(
     group="coordination.k8s.io", version="v1beta1", plural="leasecandidates", kind="LeaseCandidate"
 )
+CUSTOM_RESOURCE_DEFINITIONS = Resource(
+    group="apiextensions.k8s.io",
+    version="v1",
+    plural="customresourcedefinitions",
+    kind="CustomResourceDefinition",
+    namespaced=False,
+)
+VALIDATING_ADMISSION_POLICIES = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    plural="validatingadmissionpolicies",
+    kind="ValidatingAdmissionPolicy",
+    namespaced=False,
+)
 ENDPOINT_SLICES = Resource(group="discovery.k8s.io", version="v1", plural="endpointslices", kind="EndpointSlice")
 CLUSTER_ROLES = Resource(
     group="rbac.authorization.k8s.io", version="v1", plural="clusterroles", kind="ClusterRole", namespaced=False

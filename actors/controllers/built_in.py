@@ -13,7 +13,12 @@ library (tests/test_imports.py).
 
 from __future__ import annotations
 
-from kcm.actors.controllers.apimachinery import garbage_collector, namespace, resourcequota
+from kcm.actors.controllers.apimachinery import (
+    garbage_collector,
+    namespace,
+    resourcequota,
+    validatingadmissionpolicystatus,
+)
 from kcm.actors.controllers.bootstrap import signer, token_cleaner
 from kcm.actors.controllers.certificates import approver, pod_request_cleaner, request_cleaner, signing
 from kcm.actors.controllers.cloud import cloud_node_lifecycle, node_route, service_lb
@@ -90,4 +95,5 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     trust_bundle_publisher.SPEC,
     ephemeral_volume.SPEC,
     legacy_token_cleaner.SPEC,
+    validatingadmissionpolicystatus.SPEC,
 )

@@ -69,17 +69,6 @@ class ResourceClaimOptions(ControllerOptions, frozen=True, kw_only=True):
     )
 
 
-class ValidatingAdmissionPolicyStatusOptions(ControllerOptions, frozen=True, kw_only=True):
-    configz_block = "ValidatingAdmissionPolicyStatusController"
-
-    concurrent_syncs: int = flag(
-        5,
-        "Number of ValidatingAdmissionPolicies that are synced concurrently.",
-        name="concurrent-validating-admission-policy-status-syncs",
-        config="ConcurrentPolicySyncs",
-    )
-
-
 def _attach_detach_period(options: Options) -> Iterator[str]:
     attach = options[AttachDetachOptions]
     if not attach.disable_reconcile_sync and attach.reconcile_sync_period < 1:
@@ -119,9 +108,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
         checks=(_resource_claim_workers,),
     ),
     UnbuiltController(name="resourcepoolstatusrequest-controller"),
-    UnbuiltController(
-        name="validatingadmissionpolicy-status-controller", options=ValidatingAdmissionPolicyStatusOptions
-    ),
     UnbuiltController(name="service-cidr-controller"),
     UnbuiltController(name="storage-version-migrator-controller", aliases=("svm",)),
     UnbuiltController(name="selinux-warning-controller", on_by_default=False),

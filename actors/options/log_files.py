@@ -56,6 +56,7 @@ LOG_FILES: Mapping[str, tuple[str, ...]] = {
         token-cleaner-controller: tokencleaner
         ttl-after-finished-controller: ttlafterfinished_controller
         ttl-controller: ttl_controller
+        validatingadmissionpolicy-status-controller: typechecking
         volumeattributesclass-protection-controller: vac_protection_controller
         """.strip().splitlines()
     )

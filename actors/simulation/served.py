@@ -10,7 +10,7 @@ from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 # API groups and kinds that are not served.
-_GROUPS = ("admissionregistration.k8s.io", "apiregistration.k8s.io", "flowcontrol.apiserver.k8s.io", "node.k8s.io")
+_GROUPS = ("apiregistration.k8s.io", "flowcontrol.apiserver.k8s.io", "node.k8s.io")
 _KINDS = (
     "bindings",
     "componentstatuses",
@@ -18,10 +18,15 @@ _KINDS = (
     "deviceclasses.resource.k8s.io",
     "ingressclasses.networking.k8s.io",
     "ipaddresses.networking.k8s.io",
+    "mutatingadmissionpolicies.admissionregistration.k8s.io",
+    "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "mutatingwebhookconfigurations.admissionregistration.k8s.io",
     "resourceclaims.resource.k8s.io",
     "resourceclaimtemplates.resource.k8s.io",
     "resourceslices.resource.k8s.io",
     "servicecidrs.networking.k8s.io",
+    "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io",
 )
 
 SERVED: tuple[ResourceDefinition, ...] = tuple(

@@ -20,15 +20,20 @@ from kcm.runtime.apiserver.core.suspended_requests import Suspended
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.presentation.discovery import aggregated_discovery, discovery
 from kcm.runtime.apiserver.presentation.field_warnings import FieldWarnings
+from kcm.runtime.apiserver.presentation.openapi.descriptions import Descriptions
+from kcm.runtime.apiserver.presentation.openapi.documents import OpenApi
 from kcm.runtime.apiserver.presentation.yaml_bodies import JsonBody
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import ADMIN, NODES, User, known
+from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.faults.injection import Injector
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.simulation.trace import Trace
+
+OPENAPI = "/openapi/v3/"
 
 
 class Witness(Protocol):
@@ -100,6 +105,7 @@ class SimulatedNetwork:
     @server.setter
     def server(self, server: ApiServer) -> None:
         self._server, self._field_warnings = server, FieldWarnings(server.route, every_patch=False)
+        self._openapi = OpenApi(server.registry, built_in_types(), Descriptions(None))
         server.webhook_calls.set_async_caller(partial(self._answer_later, server))
 
     def _answer_later(
@@ -163,16 +169,19 @@ class SimulatedNetwork:
         return Scope(process, found.definition.plural, key, found.subresource, client, method, has_name)
 
     def serve(self, request: Request) -> Response | Suspended:
-        """Execute a request: by an aggregated API server, as a discovery request, or by the server."""
+        """Execute a request: by an aggregated API server, as a request for a document, or by the server."""
         path = request.path
         if self.aggregated and (answer := self.aggregated.get(_group_of(path))) is not None:
             return answer(request)
+        if path.startswith(OPENAPI):
+            document = self._openapi.document(path.removeprefix(OPENAPI))
+            return Response(status=404) if document is None else Response(status=200, body=document[1])
         if not _is_discovery(path):
             return self.server.begin(request, user=_user_of(request))
         registry = self.server.registry
-        document = aggregated_discovery(registry, path) if "APIGroupDiscoveryList" in request.accept else None
-        document = document or discovery(registry, path, address="simulated:443")
-        return self.server.handle(request) if document is None else Response(status=200, body=orjson.dumps(document))
+        found = aggregated_discovery(registry, path) if "APIGroupDiscoveryList" in request.accept else None
+        found = found or discovery(registry, path, address="simulated:443")
+        return self.server.handle(request) if found is None else Response(status=200, body=orjson.dumps(found))
 
     def serve_checked(self, request: Request) -> tuple[Response | Suspended, Sequence[str]]:
         """Execute a request, and validate the fields of its body as the HTTP side of the server does.

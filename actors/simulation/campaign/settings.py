@@ -15,7 +15,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from kcm.actors.app.arguments import read_options
-from kcm.actors.controllers.apimachinery import garbage_collector, namespace, resourcequota
+from kcm.actors.controllers.apimachinery import (
+    garbage_collector,
+    namespace,
+    resourcequota,
+    validatingadmissionpolicystatus,
+)
 from kcm.actors.controllers.bootstrap import signer, token_cleaner
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.certificates import approver, pod_request_cleaner, request_cleaner, signing
@@ -172,6 +177,10 @@ QUOTAS_SETTING = Setting(
     options=lambda scenario: flags(*QUOTA_FLAGS[scenario % len(QUOTA_FLAGS)]),
 )
 
+# Type checks of admission policies.
+
+POLICIES_SETTING = Setting(name="policies", controllers=(validatingadmissionpolicystatus.SPEC,))
+
 # Service accounts, their tokens, and the bundles of certificates that clients trust.
 
 ACCOUNTS_SETTING = Setting(
@@ -312,6 +321,7 @@ PARTS = (
     AUTOSCALERS_SETTING,
     VOLUMES_SETTING,
     CRON_JOBS_SETTING,
+    POLICIES_SETTING,
 )
 # First, so that controllers run in the order of the built-in ones.
 _ALL_ON = Setting(

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from kcm.actors.simulation.trials.apimachinery import garbage_collector, namespace, resourcequota
+from kcm.actors.simulation.trials.apimachinery import (
+    garbage_collector,
+    namespace,
+    resourcequota,
+    validatingadmissionpolicystatus,
+)
 from kcm.actors.simulation.trials.bootstrap import signer, token_cleaner
 from kcm.actors.simulation.trials.certificates import approver, pod_request_cleaner, request_cleaner, signing
 from kcm.actors.simulation.trials.cloud import cloud_node_lifecycle, node_route, service_lb
@@ -88,6 +93,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             attributes_class_protection,
             cronjob,
             ephemeral_volume,
+            validatingadmissionpolicystatus,
             nodes,
             kubelet,
             scheduler,

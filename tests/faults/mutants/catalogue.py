@@ -15,6 +15,7 @@ from tests.faults.mutants.garbage import GARBAGE
 from tests.faults.mutants.jobs import JOBS
 from tests.faults.mutants.namespaces import NAMESPACES
 from tests.faults.mutants.nodes import NODES
+from tests.faults.mutants.policies import POLICIES
 from tests.faults.mutants.processes import PROCESSES
 from tests.faults.mutants.quotas import QUOTAS
 from tests.faults.mutants.roles import ROLES
@@ -46,4 +47,5 @@ MUTANTS = (
     *STATEFUL,
     *VOLUMES,
     *AUTOSCALERS,
+    *POLICIES,
 )

@@ -36,6 +36,12 @@ def discover_served() -> Step[Served]:
     A server with aggregated discovery receives two requests, other servers one more for each group version. If the
     discovery of a group fails, the resources of other groups are still returned.
     """
+    return served_resources((yield from survey_resources()))
+
+
+@step
+def survey_resources() -> Step[Knowledge]:
+    """Discover all resources that the server serves now."""
     survey = Survey(Knowledge())
     paths = list(ROOTS)
     while paths:
@@ -46,7 +52,7 @@ def discover_served() -> Step[Served]:
                 paths += survey.answered(path, status=200, body=outcome.body, error="")
             else:
                 survey.answered(path, status=0, body=b"", error=_message(outcome))
-    return served_resources(survey.knowledge())
+    return survey.knowledge()
 
 
 def served_resources(known: Knowledge) -> Served:
