@@ -13,6 +13,7 @@ from typing import Any
 from kcm.actors.engine.elector.migration import DEFAULT_MIGRATION, Migration
 from kcm.actors.options import Options
 from kcm.runtime.flags.values import quote
+from kcm.runtime.process.yaml_texts import json_type
 
 GROUP = "controllermanager.config.k8s.io"
 KIND = "LeaderMigrationConfiguration"
@@ -82,14 +83,14 @@ def _version_of(value: Any, text: str) -> str:
         value = {}
     if not isinstance(value, dict):
         raise MigrationError(
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {_json_type(value)} into Go value of "
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal {json_type(value)} into Go value of "
             'type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
             'Kind string "json:\\"kind,omitempty\\"" }'
         )
     for field in ("apiVersion", "kind"):
         if value.get(field) is not None and not isinstance(value[field], str):
             raise MigrationError(
-                f"couldn't get version/kind; json parse error: json: cannot unmarshal {_json_type(value[field])} into "
+                f"couldn't get version/kind; json parse error: json: cannot unmarshal {json_type(value[field])} into "
                 f"Go struct field .{field} of type string"
             )
     kind, api_version = value.get("kind") or "", value.get("apiVersion") or ""
@@ -128,18 +129,8 @@ def _typed(value: Mapping[str, Any], fields: Mapping[str, str], version: str) ->
 
 def _wrong_type(content: Any, field: str, expected: str) -> MigrationError:
     return MigrationError(
-        f"json: cannot unmarshal {_json_type(content)} into Go struct field {KIND}.{field} of type {expected}"
+        f"json: cannot unmarshal {json_type(content)} into Go struct field {KIND}.{field} of type {expected}"
     )
-
-
-def _json_type(value: Any) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int | float):
-        return "number"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "object"
 
 
 def _unknown(found: Mapping[str, Any], fields: Mapping[str, str]) -> Iterator[str]:

@@ -20,9 +20,7 @@ import pykka
 
 from kcm.actors.app.assembly import manager_spec, plan_manager
 from kcm.actors.app.controller_plans import ownership
-from kcm.actors.app.health import (
-    Check,
-)
+from kcm.actors.app.health import Check
 from kcm.actors.app.manager_supervision import ManagerSupervision
 from kcm.actors.app.shared_parts import Assembly
 from kcm.actors.app.system_checks import system_checks
@@ -67,6 +65,8 @@ from kcm.runtime.tables.table import Table
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
     from structlog.typing import FilteringBoundLogger
+
+    from kcm.actors.engine.spans import Tracing
 
 HALT_WITHIN = 5.0  # seconds
 FORKED = "this process was forked from the one that runs the controllers, and has none of their threads"
@@ -131,13 +131,6 @@ class ControllerSystem:
             from kcm.runtime.system.mailbox_waits import MailboxWaits  # few systems measure them
 
             self.actors.waits = MailboxWaits(self.clock.monotonic)
-        tracing = None
-        if tracer is not None:
-            from kcm.actors.engine.spans import Tracing  # with the API of OpenTelemetry, which is an extra
-
-            tracing = Tracing(tracer, clock=self.clock, handled_now=self.actors.handled_now)
-            self.actors.beginnings.append(tracing.begin)
-            self.actors.endings.append(tracing.end)
         self._owns_clock = clock is None
         self._calls: Calls = calls if calls is not None else ThreadedCalls(clock=self.clock)
         self._assembly = Assembly(
@@ -154,7 +147,7 @@ class ControllerSystem:
             seed=seed,
             authority=authority,
             warnings=ServerWarnings(self.log),
-            tracing=tracing,
+            tracing=self._tracing(tracer) if tracer is not None else None,
         )
         chosen = [
             spec
@@ -192,14 +185,7 @@ class ControllerSystem:
         self._spent, self._process = True, os.getpid()
         for spec in self.controllers:
             if spec.name in self.skipped:
-                facts = {"needs": spec.needs} if spec.needs else {}
-                gate = spec.needs.removeprefix("--feature-gates=").removesuffix("=true")
-                if gate != spec.needs:
-                    why = {"requiredFeatureGates": [gate]}
-                    self.log.info("Controller is disabled by a feature gate", v=1, controller=spec.name, **why)
-                elif "--cloud-provider" in spec.needs:
-                    self.log.info("Skipping a cloud provider controller", v=1, controller=spec.name)
-                self.log.info("Warning: skipping controller", controller=spec.name, **facts)
+                self._log_skipped(spec)
             elif spec.name not in self._chosen:
                 self.log.info("Warning: controller is disabled", v=1, controller=spec.name)
         self._supervision.start(self._spec)
@@ -412,6 +398,26 @@ class ControllerSystem:
         from kcm.runtime.serving.metrics_page import MetricsPage  # slow to import, and most systems use serve() instead
 
         return MetricsPage(self.metrics, process=False).render("")[0].decode()
+
+    def _tracing(self, tracer: Tracer) -> Tracing:
+        """Return the spans of this system's messages, reconciliations and commands."""
+        from kcm.actors.engine.spans import Tracing  # with the API of OpenTelemetry, which is an extra
+
+        tracing = Tracing(tracer, clock=self.clock, handled_now=self.actors.handled_now)
+        self.actors.beginnings.append(tracing.begin)
+        self.actors.endings.append(tracing.end)
+        return tracing
+
+    def _log_skipped(self, spec: ControllerSpec) -> None:
+        """Log, with upstream's texts, why a requested controller does not run."""
+        gate = spec.needs.removeprefix("--feature-gates=").removesuffix("=true")
+        if gate != spec.needs:
+            why = {"requiredFeatureGates": [gate]}
+            self.log.info("Controller is disabled by a feature gate", v=1, controller=spec.name, **why)
+        elif "--cloud-provider" in spec.needs:
+            self.log.info("Skipping a cloud provider controller", v=1, controller=spec.name)
+        facts = {"needs": spec.needs} if spec.needs else {}
+        self.log.info("Warning: skipping controller", controller=spec.name, **facts)
 
     def _hung_threads(self) -> Iterable[Reading]:
         hung = dict.fromkeys(map(controller_name, self.enabled), 0) | self.actors.hung_threads()

@@ -14,7 +14,7 @@ from kcm.protocols.objects import Object, encode_object, name_of, namespace_of
 from kcm.protocols.resources import resource_path
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.process.go_yaml import YamlError, read_all
-from kcm.runtime.process.yaml_errors import yaml_complaint
+from kcm.runtime.process.yaml_texts import yaml_complaint
 
 Ask = Callable[[Request], Response]
 MANAGER = "kcm-apply"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from kcm.actors.app.leader_migration import MigrationError, read_migration
 from kcm.actors.app.local_cluster import LocalCluster, start_local_cluster
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.command.embedded_directory import directory_of
@@ -380,6 +379,10 @@ def candidacy_of(options: Options) -> Candidacy | None:
 
 def leader_migration(launch: Launch) -> Migration | None:
     """Return the configuration of leader migration, or None. Raises StartError if its file is invalid."""
+    if not launch.options.leader_migration.enabled:
+        return None
+    from kcm.actors.app.leader_migration import MigrationError, read_migration  # few managers migrate
+
     try:
         return read_migration(launch.options)
     except MigrationError as err:

@@ -324,7 +324,7 @@ def read_fields(path: str) -> KubeconfigPart:
 def _yaml(path: str, text: bytes) -> object:
     import yaml  # imported late: it takes a tenth of a start, and JSON files do not need it
 
-    from kcm.runtime.process.yaml_errors import yaml_complaint
+    from kcm.runtime.process.yaml_texts import yaml_complaint
 
     try:
         return yaml.safe_load(text)

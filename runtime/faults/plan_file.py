@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from kcm.runtime.faults.vocabulary import Fault, FaultKind, parse_fault
 from kcm.runtime.flags.values import parse_duration
-from kcm.runtime.process.yaml_errors import yaml_complaint
+from kcm.runtime.process.yaml_texts import yaml_complaint
 
 NOT_LIVE = {
     FaultKind.ACTOR_BROKEN: "in a running system actor-crashed is nearest",

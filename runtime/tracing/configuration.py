@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from kcm.runtime.flags.values import quote
+from kcm.runtime.process.yaml_texts import json_type
 
 GROUP, KIND = "apiserver.config.k8s.io", "TracingConfiguration"
 VERSIONS = ("v1", "v1beta1", "v1alpha1")
@@ -79,12 +80,12 @@ def read_tracing_configuration(path: Path) -> TracingConfiguration:
 def _decoded(value: Any, repeated: list[str]) -> Mapping[str, Any]:
     """Return the object. Raises ValueError with upstream's text for another kind of object or unknown fields."""
     if not isinstance(value, dict | None):
-        raise ValueError(f"{NO_VERSION} cannot unmarshal {_json_type(value)} into Go {VERSION_AND_KIND}")
+        raise ValueError(f"{NO_VERSION} cannot unmarshal {json_type(value)} into Go {VERSION_AND_KIND}")
     found = {name: content for name, content in (value or {}).items() if content is not None}
     for name in ("apiVersion", "kind"):
         if not isinstance(found.get(name, ""), str):
             raise ValueError(
-                f"{NO_VERSION} cannot unmarshal {_json_type(found[name])} into Go struct field .{name} of type string"
+                f"{NO_VERSION} cannot unmarshal {json_type(found[name])} into Go struct field .{name} of type string"
             )
     kind, api_version = found.get("kind") or KIND, found.get("apiVersion") or f"{GROUP}/{VERSIONS[0]}"
     if api_version.count("/") > 1:
@@ -94,9 +95,9 @@ def _decoded(value: Any, repeated: list[str]) -> Mapping[str, Any]:
         raise ValueError(f'no kind "{kind}" is registered for version "{api_version}" in scheme "{SCHEME}"')
     endpoint, rate = found.get("endpoint"), found.get("samplingRatePerMillion")
     if endpoint is not None and not isinstance(endpoint, str):
-        raise _wrong_type(_json_type(endpoint), "endpoint", "string")
+        raise _wrong_type(json_type(endpoint), "endpoint", "string")
     if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int | float)):
-        raise _wrong_type(_json_type(rate), "samplingRatePerMillion", "int32")
+        raise _wrong_type(json_type(rate), "samplingRatePerMillion", "int32")
     if rate is not None and (isinstance(rate, float) or not -LARGEST_INT32 - 1 <= rate <= LARGEST_INT32):
         raise _wrong_type(f"number {rate}", "samplingRatePerMillion", "int32")
     strict = ["yaml: unmarshal errors:" + "".join(f"\n  {text}" for text in repeated)] if repeated else []
@@ -108,16 +109,6 @@ def _decoded(value: Any, repeated: list[str]) -> Mapping[str, Any]:
 
 def _wrong_type(found: str, field: str, expected: str) -> ValueError:
     return ValueError(f"json: cannot unmarshal {found} into Go struct field {KIND}.{KIND}.{field} of type {expected}")
-
-
-def _json_type(value: Any) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int | float):
-        return "number"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "object"
 
 
 def _rate_faults(rate: int | None) -> Iterator[str]:

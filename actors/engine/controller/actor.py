@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from kcm.actors.engine.controller.discovered import DiscoveredTables
 from kcm.actors.engine.controller.held_back import LOOK_AGAIN, HeldBack
 from kcm.actors.engine.controller.keys import Keys
+from kcm.actors.engine.controller.peers import Peers
 from kcm.actors.engine.controller.readiness import Readiness
 from kcm.actors.engine.controller.retries import Traces
 from kcm.actors.engine.controller.settings import ControllerSettings, QueueSettings
@@ -37,13 +38,12 @@ from kcm.actors.engine.vitals import (
     description,
 )
 from kcm.actors.reconciliation import Change, Debuggable, Enqueue, Receiver, itself
-from kcm.actors.reconciliation.actor_names import DISPATCHER, informer_name, is_informer, resource_of, table_of
+from kcm.actors.reconciliation.actor_names import DISPATCHER, informer_name
 from kcm.actors.reconciliation.outside import Functions
 from kcm.protocols.codec import encode
 from kcm.protocols.messages.debug_pages import PageShown, ShowPage
 from kcm.protocols.messages.discovery import RequestTables, TablesChanged
 from kcm.protocols.messages.lifecycle import (
-    Attach,
     Attached,
     Describe,
     Drain,
@@ -56,7 +56,7 @@ from kcm.protocols.messages.lifecycle import (
     Wake,
 )
 from kcm.protocols.messages.outcomes import Settled
-from kcm.protocols.messages.watches import Subscribe, Synced, WatchEvents
+from kcm.protocols.messages.watches import Synced, WatchEvents
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.scheduling.events_first import EventsFirst
 from kcm.runtime.scheduling.work_queue import WorkQueue
@@ -67,6 +67,8 @@ from kcm.runtime.tables.tables import Tables
 from kcm.runtime.tables.view import AnyTable, tables_of
 
 if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
     from kcm.actors.engine.spans import Tracing
 
 BATCH = 128  # messages and events after which the work queues are served while the mailbox is not empty
@@ -120,6 +122,7 @@ class Controller(Actor):
         self._sources: TaskSources
         self._keys: Keys
         self._work: Work
+        self._peers: Peers
         self._timetable: Timetable
         self._discovered: DiscoveredTables | None = None
         self._readiness = Readiness(tables)
@@ -127,8 +130,6 @@ class Controller(Actor):
         self._begun = False
         self._may_begin_since = 0.0
         self._paused = self._draining = self._drained = False
-        self._last_ticket = 0  # ticket of the newest Submit before the last Attach
-        self._peers: dict[str, int] = {}  # the incarnation of each actor that we subscribed or attached to
         self._since_pump = 0
 
     def started(self) -> None:
@@ -139,13 +140,58 @@ class Controller(Actor):
         log = self.log.bind(controller=settings.name)
         self._log_lifecycle("starting")
         self.log.info("Waiting for caches to sync", v=1, controller=settings.name)
-        self._queues = {queue.name: self._new_queue(queue, now) for queue in settings.queues}
-        traces, held_back = Traces(), self._held_back
-        held_back.learn(
+        self._receiver = self._reconciler if isinstance(self._reconciler, Receiver) else None
+        self._held_back.learn(
             (actor for actor in self.context.system.stragglers(self.name) if isinstance(actor, Controller)), now
         )
-        reconciler = self._reconciler
-        self._receiver = reconciler if isinstance(reconciler, Receiver) else None
+        self._build_sources(log, now)
+        routes = [(watch, self._queues[queue.name]) for queue in settings.queues for watch in queue.watches]
+        if self._tracing is not None:
+            routes = self._tracing.follow(
+                self.name, self.context.incarnation, settings=settings, tables=tables, queues=self._queues
+            )
+        self._keys = Keys(
+            routes=routes,
+            tables=tables,
+            clock=self.clock,
+            log=log,
+            raised=functools.partial(self.context.system.raised, self.name),
+        )
+        self._work = Work(
+            self.context,
+            settings=settings,
+            tables=tables,
+            tell_frame=self.tell_frame,
+            enqueue=self._enqueue,
+            in_hand=self._in_hand,
+            held_back=self._held_back,
+        )
+        if self._functions is not None:
+            self._functions.lend(self.name, self.context.incarnation, self._work.submitted, most=settings.calls)
+        self._timetable = Timetable(now=now, resync=settings.resync)
+        self._peers = Peers(self, keys=self._keys, newest_ticket=lambda: self._work.ticket)
+        static = (part.id for table in self._static.values() for part in tables_of(table))
+        for peer in (DISPATCHER, *map(informer_name, static)):
+            self._peers.meet(peer)
+        if settings.discovers is not None:
+            self._discovered = DiscoveredTables(
+                settings.discovers,
+                shared=self._all_tables,
+                tables=tables,
+                keys=self._keys,
+                queue=self._queues[settings.discovers.queue or settings.queues[0].name],
+                readiness=self._readiness,
+                subscribe=lambda resource_id: self._peers.meet(informer_name(resource_id)),
+                clock=self.clock,
+                log=log,
+            )
+            self.tell(self.context.system.supervisor, RequestTables(settings.name))
+        self._say_vitals()
+
+    def _build_sources(self, log: FilteringBoundLogger, now: float) -> None:
+        """Create the work queues and the periodic passes of this incarnation."""
+        settings, reconciler, held_back, traces = self._settings, self._reconciler, self._held_back, Traces()
+        self._queues = {queue.name: self._new_queue(queue, now) for queue in settings.queues}
         self._key_queues = [
             KeyQueue(
                 queue,
@@ -166,47 +212,6 @@ class Controller(Actor):
             periodic.settings.meter.follow(periodic, self.clock)
         self._sources = TaskSources([*self._key_queues, *self._passes])
         self._source_vitals = (*self._key_queues, *self._passes)
-        routes = [(watch, self._queues[queue.name]) for queue in settings.queues for watch in queue.watches]
-        if self._tracing is not None:
-            routes = self._tracing.follow(
-                self.name, self.context.incarnation, settings=settings, tables=tables, queues=self._queues
-            )
-        self._keys = Keys(
-            routes=routes,
-            tables=tables,
-            clock=self.clock,
-            log=log,
-            raised=functools.partial(self.context.system.raised, self.name),
-        )
-        self._work = Work(
-            self.context,
-            settings=settings,
-            tables=tables,
-            tell_frame=self.tell_frame,
-            enqueue=self._enqueue,
-            in_hand=self._in_hand,
-            held_back=held_back,
-        )
-        if self._functions is not None:
-            self._functions.lend(self.name, self.context.incarnation, self._work.submitted, most=settings.calls)
-        self._timetable = Timetable(now=now, resync=settings.resync)
-        static = (part.id for table in self._static.values() for part in tables_of(table))
-        for peer in (DISPATCHER, *map(informer_name, static)):
-            self._meet(peer)
-        if settings.discovers is not None:
-            self._discovered = DiscoveredTables(
-                settings.discovers,
-                shared=self._all_tables,
-                tables=tables,
-                keys=self._keys,
-                queue=self._queues[settings.discovers.queue or settings.queues[0].name],
-                readiness=self._readiness,
-                subscribe=lambda resource_id: self._meet(informer_name(resource_id)),
-                clock=self.clock,
-                log=log,
-            )
-            self.tell(self.context.system.supervisor, RequestTables(settings.name))
-        self._say_vitals()
 
     def stopped(self) -> None:
         incarnation = self.context.incarnation
@@ -257,7 +262,7 @@ class Controller(Actor):
             case Attached():
                 self._take_attached(message)
             case Restarted(name=name, incarnation=incarnation):
-                self._peer_restarted(name, incarnation)
+                self._peers.restarted(name, incarnation)
                 self._pass_on(message)
             case Pause():
                 self._paused = True
@@ -315,35 +320,8 @@ class Controller(Actor):
 
     def _follow_tables(self, discovered: DiscoveredTables, change: TablesChanged) -> None:
         discovered.follow(change)
-        for peer in [peer for peer in self._peers if is_informer(peer)]:
-            resource_id = resource_of(peer)
-            if resource_id not in self._static and resource_id not in discovered:
-                del self._peers[peer]
+        self._peers.forget_informers(lambda resource_id: resource_id in self._static or resource_id in discovered)
         self._pass_on(change)
-
-    # Peers.
-
-    def _meet(self, peer: str) -> None:
-        self._peers[peer] = self.context.system.incarnation(peer)
-        self._introduce_ourselves(peer)
-
-    def _introduce_ourselves(self, peer: str) -> None:
-        if peer == DISPATCHER:
-            self._last_ticket = self._work.ticket
-            self.tell(peer, Attach(self.name, self.context.incarnation))
-        else:
-            interests, within = self._keys.subscription(table_of(peer))
-            self.tell(peer, Subscribe(self.name, interests, within))
-
-    def _peer_restarted(self, name: str, incarnation: int) -> None:
-        if incarnation > self._peers.get(name, incarnation):
-            self._peers[name] = incarnation
-            self._introduce_ourselves(name)
-
-    def _look_for_new_peers(self) -> None:
-        """Subscribe to replaced peers: the manager may have failed before it sent Restarted."""
-        for peer in self._peers:
-            self._peer_restarted(peer, self.context.system.incarnation(peer))
 
     # Start.
 
@@ -362,7 +340,7 @@ class Controller(Actor):
             return
         if self._readiness.attached:
             under_way = {(ticket, index) for ticket, index in attached.under_way}
-            self._work.lose(last_ticket=self._last_ticket, under_way=under_way)
+            self._work.lose(last_ticket=self._peers.ticket_of_attach, under_way=under_way)
         else:
             self._readiness.attach(attached.versions)
             self._begin_if_ready()
@@ -398,7 +376,7 @@ class Controller(Actor):
         if self._timetable.is_tidying_due(now):
             for overlay in self._tables.overlays().values():
                 overlay.prune()
-            self._look_for_new_peers()
+            self._peers.look_for_restarts()
             if self._may_begin():
                 self._work.review_denied(now)
         self._keys.add_unseen()

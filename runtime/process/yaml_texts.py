@@ -1,4 +1,4 @@
-"""Error texts for invalid YAML files, in one line with the position."""
+"""Error texts for invalid YAML files: their position in one line, and the types of values as Go names them."""
 
 from __future__ import annotations
 
@@ -20,3 +20,14 @@ def yaml_complaint(path: object, error: Exception) -> str:
     if context and began is not None and began.line != mark.line:
         while_at += f" that begins in line {began.line + 1}"
     return f"{path}:{mark.line + 1}:{mark.column + 1}: not YAML: {getattr(error, 'problem', None) or error}{while_at}"
+
+
+def json_type(value: Any) -> str:
+    """Return the name that Go's JSON decoder gives to the type of a value in its error messages."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int | float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
