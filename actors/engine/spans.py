@@ -72,6 +72,7 @@ _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})(
 _CHANGES = (Create, Update, Patch, Delete)
 _OF_RESOURCES = (*_CHANGES, DeleteCollection, Get, List)
 _TaskId = tuple[str, str, str]  # actor of the controller, queue, key
+_Shown = tuple[str, Key, int]  # Resource.id, key and version of the object in an event; 0: deleted, -1: unknown
 
 
 class _WakingEvent(Struct, frozen=True):
@@ -102,8 +103,11 @@ class _Controller(Struct, frozen=True):
 
 
 class _Reconciliation(Struct, frozen=True):
+    """Running reconciliation. unexplained: the events that woke it and whose writes are not known yet."""
+
     span: Span
     incarnation: int
+    unexplained: tuple[_Shown, ...] = ()
 
 
 class WriteSpan:
@@ -152,6 +156,8 @@ class Tracing:
         self._retries: dict[_TaskId, int] = {}
         # Traced writes by Resource.id and key; objects and writes are in the order of the writes.
         self._writes: dict[tuple[str, Key], tuple[_Write, ...]] = {}
+        # Spans of running reconciliations whose events may precede the responses to the writes that caused them.
+        self._unexplained: dict[_Shown, list[Span]] = {}
 
     def now(self) -> int:
         """Return the time of spans: nanoseconds since 1970."""
@@ -184,7 +190,9 @@ class Tracing:
         if controller is None:
             return
         events = controller.events.pop((queue, key), ())
-        links = [*self._write_links(events), *_annotation_links(controller, queue, key)]
+        shown = dict.fromkeys(map(_shown, events))
+        explained = {event: link for event in shown if (link := self._write_link(event)) is not None}
+        links = [*explained.values(), *_annotation_links(controller, queue, key)]
         span = self._tracer.start_span(
             f"reconcile {queue}", ROOT, SpanKind.CONSUMER, links=links, start_time=self.now()
         )
@@ -203,7 +211,12 @@ class Tracing:
         if message := self._handled_now():
             attributes["kcm.journal.message"] = message
         span.set_attributes(attributes)
-        self._running[task] = _Reconciliation(span, controller.incarnation)
+        unexplained = tuple(event for event in shown if event not in explained)
+        self._running[task] = _Reconciliation(span, controller.incarnation, unexplained)
+        for event in unexplained:
+            self._unexplained.setdefault(event, []).append(span)
+            if (late := self._write_link(event)) is not None:
+                self._explain(event, late)
 
     def end(self, actor: str, queue: str, key: str, result: object) -> None:
         """End the span of a reconciliation. An entry of ActorSystem.endings.
@@ -216,6 +229,12 @@ class Tracing:
         if running is None:
             return
         span = running.span
+        for event in running.unexplained:
+            waiting = self._unexplained.get(event, [])
+            with contextlib.suppress(ValueError):
+                waiting.remove(span)
+            if not waiting:
+                self._unexplained.pop(event, None)
         match result:
             case RequeueAfter(seconds=seconds):
                 span.set_attributes({"kcm.result": "requeue_after", "kcm.requeue_after_seconds": float(seconds)})
@@ -263,18 +282,24 @@ class Tracing:
         if len(writes) > MOST_WRITTEN:
             with contextlib.suppress(RuntimeError, KeyError):  # another thread changes it; the next call drops more
                 del writes[next(iter(writes))]
+        shown = (command.resource, key, version)
+        if shown in self._unexplained:
+            self._explain(shown, _link_to(span))
         return version
 
-    def _write_links(self, events: Iterable[_WakingEvent]) -> list[Link]:
-        """Return links to the traced writes whose results the events showed, each once."""
-        if not self._writes:
-            return []
-        found: dict[int, Link] = {}
-        for event in events:
-            for write in self._writes.get((event.resource, event.change.key), ()):
-                if write.version == (0 if event.change.deleted else _version(event.change)):
-                    found[write.span.span_id] = Link(write.span, {"kcm.cause": "write"})
-        return list(found.values())
+    def _write_link(self, event: _Shown) -> Link | None:
+        """Return a link to the newest traced write whose result this event showed, or None."""
+        resource, key, version = event
+        for write in reversed(self._writes.get((resource, key), ())):
+            if write.version == version:
+                return _link_to(write.span)
+        return None
+
+    def _explain(self, event: _Shown, link: Link) -> None:
+        """Link the running reconciliations that this event woke before the response to its write arrived."""
+        for span in self._unexplained.pop(event, ()):
+            if span.is_recording():
+                span.add_link(link.context, link.attributes)
 
     def _count_retries(self, task: _TaskId, result: object) -> None:
         if not isinstance(result, Exception):
@@ -331,6 +356,15 @@ def _annotation_links(controller: _Controller, queue: str, key: str) -> list[Lin
             if span is not None:
                 links.append(Link(span, {"kcm.cause": "annotation"}))
     return links
+
+
+def _link_to(write: SpanContext) -> Link:
+    return Link(write, {"kcm.cause": "write"})
+
+
+def _shown(event: _WakingEvent) -> _Shown:
+    change = event.change
+    return event.resource, change.key, 0 if change.deleted else _version(change) or -1
 
 
 def _version(change: Change) -> int | None:

@@ -383,6 +383,15 @@ def test_events_of_each_of_several_writes_are_linked() -> None:
     assert links_of(rig.reconcile()) == set()  # each event counts once
 
 
+def test_event_that_precedes_the_response_to_its_write_is_linked_when_the_response_arrives() -> None:
+    rig = TracingRig()
+    rig.see("5")
+    assert links_of(rig.reconcile("4", "5")) == {rig.writes[1]}
+    rig.see("6")
+    rig.reconcile()
+    assert links_of(rig.reconcile("6")) == set()  # it is over, and the next one was not woken by the event
+
+
 def test_versions_of_other_writers_and_forgotten_writes_are_not_linked() -> None:
     rig = TracingRig()
     rig.reconcile("5", "6", "7", "8", "9")
