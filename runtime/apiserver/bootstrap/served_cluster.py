@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from kcm.runtime.apiserver.bootstrap.api_services import CustomApiServices
+from kcm.runtime.apiserver.bootstrap.default_service_cidr import DefaultServiceCidr
 from kcm.runtime.apiserver.bootstrap.flow_control import FlowControl
 from kcm.runtime.apiserver.bootstrap.kubernetes_service import KubernetesService
 from kcm.runtime.apiserver.bootstrap.legacy_tokens import create_tracking_config_map
@@ -29,6 +30,7 @@ class ServedCluster:
         self._cluster = cluster
         self._kubernetes_service = KubernetesService(cluster, host=host, port=port)
         self._flow_control = FlowControl(cluster)
+        self._service_cidr = DefaultServiceCidr(cluster)
         self._api_services, self._addresses = CustomApiServices(cluster), ServiceAddresses(cluster)
 
     @property
@@ -37,6 +39,7 @@ class ServedCluster:
 
     def initial_jobs(self) -> Iterator[Callable[[], None]]:
         """Yield the jobs that create the objects. Run each in a transaction."""
+        yield self._service_cidr.reconcile
         yield self._kubernetes_service.reconcile
         yield partial(create_tracking_config_map, self._cluster)
         yield partial(remove_metrics_api_service, self._cluster)
@@ -52,5 +55,9 @@ class ServedCluster:
         """Yield the periodic jobs that are due. now: Unix time in seconds."""
         if self._kubernetes_service.is_due(now):
             yield partial(self._kubernetes_service.tick, now)
+        if self._service_cidr.is_due(now):
+            yield partial(self._service_cidr.tick, now)
+        if self._addresses.is_due(now):
+            yield partial(self._addresses.tick, now)
         if self._flow_control.is_due(now):
             yield partial(self._flow_control.tick, now)

@@ -1,10 +1,9 @@
-"""System objects: APIServices of the served groups, the ServiceCIDR, and the two system priority classes.
+"""System objects: APIServices of the served groups, and the two system priority classes.
 
 Missing objects are created; existing objects are not changed. APIServices of versions that are no longer served are
 removed.
 
 Source: kubernetes pkg/controlplane/apiserver/aggregator.go and cmd/kube-apiserver/app/aggregator.go (priorities),
-pkg/controlplane/controller/defaultservicecidr/default_servicecidr_controller.go,
 pkg/registry/scheduling/rest/storage_scheduling.go, pkg/apis/scheduling/v1/helpers.go (v1.36).
 """
 
@@ -64,7 +63,6 @@ _PRIORITIES = {
 def create_system_objects(cluster: Cluster) -> None:
     for group, version, plural, objects in (
         ("apiregistration.k8s.io", "v1", "apiservices", _api_services(cluster)),
-        ("networking.k8s.io", "v1", "servicecidrs", _service_cidrs(cluster)),
         ("scheduling.k8s.io", "v1", "priorityclasses", _priority_classes()),
     ):
         definition = cluster.registry.find(group, version, plural)
@@ -109,18 +107,6 @@ def _api_services(cluster: Cluster) -> Iterator[Object]:
             yield {"metadata": meta, "spec": {**named, "version": version, **priorities}}
     if serves_metrics(cluster):
         yield metrics_api_service(cluster)
-
-
-def _service_cidrs(cluster: Cluster) -> Iterator[Object]:
-    condition = {
-        "type": "Ready",
-        "status": "True",
-        "lastTransitionTime": cluster.timestamp(),
-        "reason": "",
-        "message": "Kubernetes default Service CIDR is ready",
-    }
-    cidrs = list(cluster.service_ranges)
-    yield {"metadata": {"name": "kubernetes"}, "spec": {"cidrs": cidrs}, "status": {"conditions": [condition]}}
 
 
 def _priority_classes() -> Iterator[Object]:

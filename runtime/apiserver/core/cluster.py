@@ -97,6 +97,10 @@ class Cluster(Struct, frozen=True, kw_only=True):
         """Yield all objects of a resource, decoded, in the order of their keys. storage: ResourceDefinition.storage."""
         return self.state.objects(storage)
 
+    def has(self, storage: str, key: Key) -> bool:
+        """Report whether an object is stored. Required by the protocol registry.strategy.Allocating."""
+        return self.state.get(storage, key) is not None
+
     def is_deleting(self, record: StoredObject) -> bool:
         return b'"deletionTimestamp"' in record.raw and is_deleting(decode_object(record.raw))
 

@@ -32,6 +32,8 @@ class ApiSettings(Struct, frozen=True, kw_only=True):
     admission: AdmissionSettings = AdmissionSettings()
     # Record managedFields also of objects that were never applied (server-side apply).
     record_managers: bool = True
+    # Keep IPAddresses of cluster IPs even before the server is published at an address.
+    keep_ip_addresses: bool = False
     # Run the replacements of the garbage collector and of the namespace controller, see stand_ins/.
     collect_garbage: bool = True
     empty_namespaces: bool = True

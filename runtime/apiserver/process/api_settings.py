@@ -7,7 +7,7 @@ from pathlib import Path
 from kcm.protocols.admission_plugins import enabled_plugins
 from kcm.runtime.apiserver.core.settings import SERVICE_RANGES, ApiSettings
 from kcm.runtime.apiserver.kinds.aggregated import AGGREGATED
-from kcm.runtime.apiserver.kinds.core.service.allocation import read_service_ranges
+from kcm.runtime.apiserver.kinds.core.service.cluster_ips import read_service_ranges
 from kcm.runtime.apiserver.kinds.runtime_config import served_kinds
 from kcm.runtime.apiserver.process.failures import CannotServeError
 from kcm.runtime.apiserver.process.settings import RBAC, ServerSettings

@@ -36,6 +36,9 @@ class Allocating(StoredObjects, Protocol):
     def service_ranges(self) -> tuple[str, ...]:
         """CIDRs of cluster IPs, one for each IP family, the default family first."""
 
+    def has(self, storage: str, key: str) -> bool:
+        """Report whether an object with this key is stored."""
+
 
 class Granting(StoredObjects, Protocol):
     """Interface to stored objects and to the permissions of users, for hooks that check references."""

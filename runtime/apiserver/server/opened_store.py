@@ -10,6 +10,7 @@ from kcm.runtime.apiserver.access.authorizer import Authorizer
 from kcm.runtime.apiserver.access.token_authenticator import AcceptedTokens, TokenAuthenticator
 from kcm.runtime.apiserver.bootstrap.namespaces import create_first_namespaces
 from kcm.runtime.apiserver.bootstrap.policy import node_rules
+from kcm.runtime.apiserver.bootstrap.service_addresses import ServiceAddresses
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.core.custom_resources import CustomResources
 from kcm.runtime.apiserver.core.expiry import Expiry
@@ -70,6 +71,8 @@ def open_store(
     transactions.reactions += (CustomResources(cluster, cache, outside_access), expiry, remote_api_services)
     if authorizer is not None:
         transactions.reactions.append(authorizer)
+    if settings.keep_ip_addresses:
+        transactions.reactions.append(ServiceAddresses(cluster))
     if settings.collect_garbage:
         transactions.reactions.append(GarbageCollector(cluster))
     if settings.empty_namespaces:

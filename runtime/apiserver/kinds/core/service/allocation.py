@@ -1,23 +1,28 @@
 """Allocation of cluster IPs and node ports of Services.
 
-Upstream chooses free addresses and ports at random. Here the uid of the Service determines the choice, so that a
-simulation with the same seed has the same result. bootstrap/service_addresses writes the IPAddress objects of the
-allocated addresses.
+Upstream chooses free ports at random. Here the uid of the Service determines the choice, so that a simulation with the
+same seed has the same result. cluster_ips.py allocates the addresses.
 
 Source: kubernetes pkg/registry/core/service/storage/{alloc,storage}.go, pkg/registry/core/service/strategy.go
-(dropTypeDependentFields), pkg/registry/core/service/{ipallocator,portallocator} (v1.36).
+(dropTypeDependentFields), pkg/registry/core/service/portallocator (v1.36).
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 from kcm.protocols.objects import Object
+from kcm.protocols.service_cidrs import Network
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
 from kcm.runtime.apiserver.errors.status_errors import StatusError
+from kcm.runtime.apiserver.kinds.core.service.cluster_ips import (
+    FULL,
+    ClusterIps,
+    canonical_address,
+    read_service_ranges,
+)
 from kcm.runtime.apiserver.kinds.core.service.fields import (
     EXTERNAL_NAME,
     LOAD_BALANCER,
@@ -31,29 +36,8 @@ from kcm.runtime.apiserver.kinds.core.service.fields import (
 )
 from kcm.runtime.apiserver.kinds.core.service.ip_families import keeps_preferred_families, same, set_families
 from kcm.runtime.apiserver.registry.strategy import Allocating
-from kcm.runtime.apiserver.rules.ip_addresses import IPV4, IPV6
 
-Network = IPv4Network | IPv6Network
 NODE_PORTS = range(30000, 32768)
-# First addresses of a range. They are allocated only on request, as for the Services of the API server and of DNS.
-_RESERVED_ADDRESSES = 10
-
-_MINIMUM_ADDRESSES = 16
-
-
-def read_service_ranges(cidrs: Iterable[str]) -> dict[str, Network]:
-    """Parse service CIDRs into a mapping by IP family, the default family first.
-
-    Raises ValueError for an invalid CIDR, one with fewer than 16 addresses, two CIDRs of one family, and no CIDR.
-    """
-    networks = [ip_network(cidr.strip()) for cidr in cidrs]
-    found: dict[str, Network] = {IPV4 if network.version == 4 else IPV6: network for network in networks}
-    if not found or len(found) < len(networks):
-        raise ValueError("expected one service CIDR, or one of each IP family")
-    for network in networks:
-        if network.num_addresses < _MINIMUM_ADDRESSES:
-            raise ValueError(f"{network} has fewer than {_MINIMUM_ADDRESSES} addresses")
-    return found
 
 
 def allocate(among: Allocating, service: Object) -> None:
@@ -180,36 +164,27 @@ class _Allocator:
         self.service = service
         self.ranges: Mapping[str, Network] = read_service_ranges(among.service_ranges)
         self._seed = zlib.crc32(service["metadata"]["uid"].encode())
-        self._addresses: set[str] = set()
+        addresses = set[str]()
         self._ports: set[int] = set()
         for existing in among.objects("services"):
-            self._addresses.update(map(_canonical_address, existing["spec"].get("clusterIPs") or ()))
+            addresses.update(map(canonical_address, existing["spec"].get("clusterIPs") or ()))
             self._ports |= node_ports(existing["spec"]) | {existing["spec"].get("healthCheckNodePort") or 0}
+        self._cluster_ips = ClusterIps(among, ranges=self.ranges, used=addresses, seed=self._seed)
 
     def refused(self, error: FieldError) -> StatusError:
         return status_errors.invalid("", "Service", self.service["metadata"].get("name", ""), [error])
 
     def address(self, family: str) -> str:
         """Allocate any free address of a family. Raises StatusError (500) if none is left."""
-        network = self.ranges[family]
-        usable = network.num_addresses - _RESERVED_ADDRESSES - 1
-        for i in range(usable):
-            address = str(network[_RESERVED_ADDRESSES + (self._seed + i) % usable])
-            if address not in self._addresses:
-                self._addresses.add(address)
-                return address
-        name = self.service["metadata"].get("name", "")
-        raise status_errors.internal(f'failed to allocate a serviceIP for Service "{name}": range is full')
+        address = self._cluster_ips.allocate(family)
+        if address is None:
+            name = self.service["metadata"].get("name", "")
+            raise status_errors.internal(f'failed to allocate a serviceIP for Service "{name}": {FULL}')
+        return address
 
     def take_address(self, address: str, family: str) -> str:
         """Allocate the requested address. Return the reason if that is impossible, otherwise ""."""
-        network, parsed = self.ranges[family], ip_address(address)
-        if parsed not in network or parsed in (network[0], network[-1] if network.version == 4 else network[0]):
-            return "the provided network does not match the current range"
-        if str(parsed) in self._addresses:
-            return "provided IP is already allocated"
-        self._addresses.add(str(parsed))
-        return ""
+        return self._cluster_ips.take(address, family)
 
     def port(self) -> int | None:
         """Allocate any free node port; return None if all are allocated."""
@@ -228,11 +203,6 @@ class _Allocator:
             return "provided port is already allocated"
         self._ports.add(number)
         return ""
-
-
-def _canonical_address(address: str) -> str:
-    """Return the canonical form of an IP address, as one IPv6 address can be written in several ways."""
-    return str(ip_address(address)) if ":" in address else address
 
 
 def _allocate_addresses(allocator: _Allocator, spec: Object, families: Iterable[str], *, first: int = 0) -> None:
