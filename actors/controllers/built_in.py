@@ -30,7 +30,7 @@ from kcm.actors.controllers.identity import (
     tokens,
     trust_bundle_publisher,
 )
-from kcm.actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
+from kcm.actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring, service_cidr
 from kcm.actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from kcm.actors.controllers.storage import (
     attributes_class_protection,
@@ -96,4 +96,5 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     ephemeral_volume.SPEC,
     legacy_token_cleaner.SPEC,
     validatingadmissionpolicystatus.SPEC,
+    service_cidr.SPEC,
 )

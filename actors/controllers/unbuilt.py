@@ -108,7 +108,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
         checks=(_resource_claim_workers,),
     ),
     UnbuiltController(name="resourcepoolstatusrequest-controller"),
-    UnbuiltController(name="service-cidr-controller"),
     UnbuiltController(name="storage-version-migrator-controller", aliases=("svm",)),
     UnbuiltController(name="selinux-warning-controller", on_by_default=False),
 )

@@ -49,6 +49,7 @@ LOG_FILES: Mapping[str, tuple[str, ...]] = {
         replicationcontroller-controller: replica_set replica_set_utils
         resourcequota-controller: resource_quota_controller resource_quota_monitor
         root-ca-certificate-publisher-controller: publisher
+        service-cidr-controller: servicecidrs_controller
         serviceaccount-controller: serviceaccounts_controller
         serviceaccount-token-controller: tokens_controller
         statefulset-controller: stateful_pod_control stateful_set stateful_set_control stateful_set_utils

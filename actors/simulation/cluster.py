@@ -239,6 +239,7 @@ class SimulatedCluster:
                 resources=self._served,
                 collect_garbage=self._collect_garbage,
                 empty_namespaces=self._empty_namespaces,
+                keep_ip_addresses=True,
                 record_managers=False,  # no test reads managedFields, which would enlarge objects by half
             ),
             identifiers=Identifiers(

@@ -33,7 +33,7 @@ from kcm.actors.controllers.identity import (
     tokens,
     trust_bundle_publisher,
 )
-from kcm.actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring
+from kcm.actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring, service_cidr
 from kcm.actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from kcm.actors.controllers.storage import (
     attributes_class_protection,
@@ -163,6 +163,9 @@ SERVICES_SETTING = Setting(
     controllers=(*WORKLOADS, *SERVICE_CONTROLLERS),
     options=lambda scenario: flags(*SERVICE_FLAGS[scenario % len(SERVICE_FLAGS)]),
 )
+
+# ServiceCIDRs, and the cluster IPs of Services without pods.
+SERVICE_RANGES_SETTING = Setting(name="service-ranges", controllers=(service_cidr.SPEC,))
 
 # API machinery: garbage collection, namespaces, quotas.
 
@@ -322,6 +325,7 @@ PARTS = (
     VOLUMES_SETTING,
     CRON_JOBS_SETTING,
     POLICIES_SETTING,
+    SERVICE_RANGES_SETTING,
 )
 # First, so that controllers run in the order of the built-in ones.
 _ALL_ON = Setting(

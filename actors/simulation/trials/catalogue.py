@@ -23,7 +23,7 @@ from kcm.actors.simulation.trials.identity import (
     tokens,
     trust_bundle_publisher,
 )
-from kcm.actors.simulation.trials.network import endpoints, endpointslice, endpointslice_mirroring
+from kcm.actors.simulation.trials.network import endpoints, endpointslice, endpointslice_mirroring, service_cidr
 from kcm.actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from kcm.actors.simulation.trials.storage import (
     attributes_class_protection,
@@ -94,6 +94,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             cronjob,
             ephemeral_volume,
             validatingadmissionpolicystatus,
+            service_cidr,
             nodes,
             kubelet,
             scheduler,
