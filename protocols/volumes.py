@@ -35,6 +35,9 @@ BETA_PROVISIONER = "volume.beta.kubernetes.io/storage-provisioner"
 SELECTED_NODE = (
     "volume.kubernetes.io/selected-node"  # of a claim: the node that the scheduler chose for its first consumer
 )
+RESIZER = "volume.kubernetes.io/storage-resizer"  # of a claim: the CSI driver or plugin that expands its volume
+# Of a volume: status.capacity of its claim before an expansion, until the file system has been resized.
+PRE_RESIZE_CAPACITY = "volume.alpha.kubernetes.io/pre-resize-capacity"
 DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
@@ -72,7 +75,13 @@ _CLAIM = {
         "volumeMode": TEXT,
         "volumeName": TEXT,
     },
-    "status": {"phase": TEXT, "accessModes": [TEXT], "capacity": {"storage": QUANTITY}},
+    "status": {
+        "phase": TEXT,
+        "accessModes": [TEXT],
+        "capacity": {"storage": QUANTITY},
+        "allocatedResources": {"storage": QUANTITY},
+        "allocatedResourceStatuses": {"storage": TEXT},
+    },
 }
 
 
@@ -121,12 +130,20 @@ def volume_facts(volume: Object) -> VolumeFacts:
 
 
 class ClaimFacts(NamedTuple):
-    """Fields of a PersistentVolumeClaim, as in VolumeFacts. volume: name of its volume, or ""."""
+    """Fields of a PersistentVolumeClaim, as in VolumeFacts.
+
+    volume: name of its volume, or "".
+    requested, capacity: quantities, of spec and status.
+    resize: status.allocatedResourceStatuses[storage], the step of an expansion, or "".
+    """
 
     phase: str
     class_: str
     attributes: str
     volume: str
+    requested: str = "0"
+    capacity: str = "0"
+    resize: str = ""
 
 
 def claim_facts(claim: Object) -> ClaimFacts:
@@ -134,7 +151,15 @@ def claim_facts(claim: Object) -> ClaimFacts:
     check(claim, _CLAIM)
     if claim.get("spec") is None:
         raise ValueError("spec is missing")
-    return ClaimFacts(phase_of(claim), class_of(claim), attributes_class_of(claim), volume_name_of(claim))
+    return ClaimFacts(
+        phase=phase_of(claim),
+        class_=class_of(claim),
+        attributes=attributes_class_of(claim),
+        volume=volume_name_of(claim),
+        requested=requested_storage(claim),
+        capacity=capacity_of_claim(claim),
+        resize=resize_status_of(claim),
+    )
 
 
 def class_of(obj: Mapping[str, Any]) -> str:
@@ -160,6 +185,21 @@ def attributes_class_of(obj: Mapping[str, Any]) -> str:
 def requested_storage(claim: Mapping[str, Any]) -> str:
     resources = (claim.get("spec") or {}).get("resources") or {}
     return (resources.get("requests") or {}).get("storage") or "0"
+
+
+def capacity_of_claim(claim: Mapping[str, Any]) -> str:
+    """Return status.capacity[storage] of a claim, or "0"."""
+    return ((claim.get("status") or {}).get("capacity") or {}).get("storage") or "0"
+
+
+def capacity_of_volume(volume: Mapping[str, Any]) -> str:
+    """Return spec.capacity[storage] of a volume, or "0"."""
+    return ((volume.get("spec") or {}).get("capacity") or {}).get("storage") or "0"
+
+
+def resize_status_of(claim: Mapping[str, Any]) -> str:
+    """Return status.allocatedResourceStatuses[storage] of a claim, or ""."""
+    return ((claim.get("status") or {}).get("allocatedResourceStatuses") or {}).get("storage") or ""
 
 
 def volume_name_of(claim: Mapping[str, Any]) -> str:

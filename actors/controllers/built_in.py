@@ -37,6 +37,7 @@ from kcm.actors.controllers.storage import (
     claim_protection,
     ephemeral_volume,
     persistentvolume_binder,
+    persistentvolume_expander,
     volume_protection,
 )
 from kcm.actors.controllers.workloads import (
@@ -86,6 +87,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     node_route.SPEC,
     cloud_node_lifecycle.SPEC,
     persistentvolume_binder.SPEC,
+    persistentvolume_expander.SPEC,
     clusterrole_aggregation.SPEC,
     claim_protection.SPEC,
     volume_protection.SPEC,

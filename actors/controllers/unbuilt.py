@@ -98,7 +98,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
         options=AttachDetachOptions,
         checks=(_attach_detach_period,),
     ),
-    UnbuiltController(name="persistentvolume-expander-controller", aliases=("persistentvolume-expander",)),
     UnbuiltController(name="podgroup-protection-controller"),
     UnbuiltController(name="storageversion-garbage-collector-controller", aliases=("storage-version-gc",)),
     UnbuiltController(

@@ -1,9 +1,9 @@
 """Process of the hollow cluster: `python -m kcm.actors.hollow.process --kubeconfig FILE --nodes 3 --zones 2`.
 
-Its nodes, kubelets, scheduler, provisioner and attacher are controllers like any other, in a separate actor system, so
-that failures of the controller manager do not affect them. They read as the user of the kubeconfig; with --node-key
-each kubelet writes as its node, over shared connections. The process ends with the process that started it, for any
-reason.
+Its nodes, kubelets, scheduler, provisioner, attacher and resizer are controllers like any other, in a separate actor
+system, so that failures of the controller manager do not affect them. They read as the user of the kubeconfig; with
+--node-key each kubelet writes as its node, over shared connections. The process ends with the process that started it,
+for any reason.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ PROGRAMS = {
     CLIENT: ("kube-scheduler", "scheduler"),
     "hollow-provisioner": ("hollow-provisioner", ""),
     "hollow-attacher": ("hollow-attacher", ""),
+    "hollow-resizer": ("hollow-resizer", ""),
 }
 
 

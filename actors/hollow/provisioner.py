@@ -81,7 +81,7 @@ GONE = Interest(types=(EventType.DELETED,))
 
 def classes() -> list[Object]:
     """Return the StorageClasses that the provisioner creates."""
-    common = {"provisioner": NAME, "reclaimPolicy": "Delete", "allowVolumeExpansion": False}
+    common = {"provisioner": NAME, "reclaimPolicy": "Delete", "allowVolumeExpansion": True}
     default = {"name": CLASS, "annotations": {DEFAULT_CLASS[0]: "true"}}
     return [
         {**common, "metadata": default, "volumeBindingMode": "Immediate"},

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kcm.actors.hollow import provisioner
+from kcm.actors.hollow import provisioner, resizer
 from kcm.actors.hollow.attacher import attacher_spec
+from kcm.actors.hollow.kubelet.expansion import expansion_spec
 from kcm.actors.hollow.kubelet.reconciler import kubelet_spec
 from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
 from kcm.actors.hollow.nodes.reconciler import LEASE_INTERVAL, nodes_spec
@@ -48,7 +49,7 @@ def specs_of(
 ) -> tuple[ControllerSpec, ...]:
     """Return the controllers for these nodes.
 
-    volumes: provision volumes, and let pods wait for their claims.
+    volumes: provision and expand volumes, and let pods wait for their claims.
     attach: let pods also wait until their volumes are attached, for clusters with an attach-detach controller.
     """
     nodes = (
@@ -56,4 +57,6 @@ def specs_of(
         kubelet_spec(fleet, volumes=volumes),
         scheduler_spec(volumes=volumes),
     )
-    return (*nodes, provisioner.SPEC, attacher_spec(attach=attach)) if volumes else nodes
+    if not volumes:
+        return nodes
+    return (*nodes, provisioner.SPEC, attacher_spec(attach=attach), resizer.SPEC, expansion_spec(fleet))

@@ -41,6 +41,7 @@ LOG_FILES: Mapping[str, tuple[str, ...]] = {
         node-ipam-controller: cidr_allocator range_allocator
         node-lifecycle-controller: node_lifecycle_controller
         persistentvolume-binder-controller: pv_controller pv_controller_base
+        persistentvolume-expander-controller: expand_controller operation_generator
         persistentvolume-protection-controller: pv_protection_controller
         persistentvolumeclaim-protection-controller: pvc_protection_controller
         pod-garbage-collector-controller: gc_controller

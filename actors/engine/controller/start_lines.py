@@ -72,6 +72,7 @@ _WORDS = {
     "namespace-controller": "namespace",
     "node-lifecycle-controller": "node",
     "persistentvolume-binder-controller": "persistent volume",
+    "persistentvolume-expander-controller": "expand",
     "persistentvolume-protection-controller": "PV protection",
     "persistentvolumeclaim-protection-controller": "PVC protection",
     "pod-garbage-collector-controller": "GC",

@@ -40,6 +40,7 @@ from kcm.actors.controllers.storage import (
     claim_protection,
     ephemeral_volume,
     persistentvolume_binder,
+    persistentvolume_expander,
     volume_protection,
 )
 from kcm.actors.controllers.workloads import (
@@ -252,6 +253,7 @@ VOLUMES_SETTING = Setting(
         volume_protection.SPEC,
         attributes_class_protection.SPEC,
         ephemeral_volume.SPEC,
+        persistentvolume_expander.SPEC,
     ),
 )
 

@@ -1,10 +1,12 @@
 """Invariants of PersistentVolumes and their claims.
 
-They are bound once, stay bound, and are protected while used. Claims of ephemeral volumes follow their templates.
+They are bound once, stay bound, are protected while used, and never shrink. Claims of ephemeral volumes follow their
+templates.
 """
 
 from __future__ import annotations
 
+from kcm.actors.controllers.storage.shared.expansion import allocated_storage
 from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
 from kcm.protocols.objects import (
     Key,
@@ -19,9 +21,12 @@ from kcm.protocols.objects import (
     namespace_of,
     uid_of,
 )
+from kcm.protocols.quantities import parse_quantity
 from kcm.protocols.volumes import (
     CLAIM_PROTECTION,
     VOLUME_PROTECTION,
+    capacity_of_claim,
+    capacity_of_volume,
     claim_keys,
     is_bound,
     phase_of,
@@ -214,3 +219,53 @@ class ClaimsOfEphemeralVolumes:
             fail(f"claim {key} lacks annotations of its template")
         if not template["spec"].items() <= claim["spec"].items():  # the server adds defaults
             fail(f"claim {key} differs from its template")
+
+
+class ExpansionsGoForward:
+    """Invariant: volumes and the capacities of their claims never shrink, and claims have at most what volumes have.
+
+    A claim gets more capacity only up to the size that was allocated to it before, unless it is bound by this change.
+    """
+
+    name = "expansions go forward"
+    observes = (Committed,)
+
+    def __init__(self) -> None:
+        self._claims: dict[str, Object] = {}  # by uid
+        self._volumes: dict[str, Object] = {}  # by uid
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if isinstance(observation, Committed):
+            for change in observation.changes:
+                if change.storage == VOLUMES:
+                    self._volume_changed(decoded(change.raw), fail)
+                elif change.storage == CLAIMS:
+                    self._claim_changed(decoded(change.raw), fail)
+
+    def _volume_changed(self, volume: Object, fail: Fail) -> None:
+        before = self._volumes.get(uid_of(volume))
+        self._volumes[uid_of(volume)] = volume
+        if before is not None and parse_quantity(capacity_of_volume(volume)) < parse_quantity(
+            capacity_of_volume(before)
+        ):
+            fail(f"volume {name_of(volume)} shrinks from {capacity_of_volume(before)} to {capacity_of_volume(volume)}")
+
+    def _claim_changed(self, claim: Object, fail: Fail) -> None:
+        before = self._claims.get(uid_of(claim))
+        self._claims[uid_of(claim)] = claim
+        if before is None or phase_of(before) != "Bound" or phase_of(claim) != "Bound":
+            return
+        size, was = capacity_of_claim(claim), capacity_of_claim(before)
+        if parse_quantity(size) < parse_quantity(was):
+            fail(f"claim {key_of(claim)} shrinks from {was} to {size}")
+        if parse_quantity(size) > parse_quantity(was):
+            allocated = allocated_storage(before)
+            if allocated is None or parse_quantity(size) > parse_quantity(allocated):
+                fail(f"claim {key_of(claim)} gets {size}, and {allocated} was allocated to it")
+            has = max(
+                (capacity_of_volume(volume) for volume in self._volumes.values() if _uid(volume) == uid_of(claim)),
+                key=parse_quantity,
+                default="0",
+            )
+            if parse_quantity(has) < parse_quantity(size):
+                fail(f"claim {key_of(claim)} gets {size}, and its volume has {has}")

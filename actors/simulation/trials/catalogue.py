@@ -14,7 +14,15 @@ from kcm.actors.simulation.trials.apimachinery import (
 from kcm.actors.simulation.trials.bootstrap import signer, token_cleaner
 from kcm.actors.simulation.trials.certificates import approver, pod_request_cleaner, request_cleaner, signing
 from kcm.actors.simulation.trials.cloud import cloud_node_lifecycle, node_route, service_lb
-from kcm.actors.simulation.trials.hollow import attacher, kubelet, nodes, provisioner, scheduler
+from kcm.actors.simulation.trials.hollow import (
+    attacher,
+    expansion,
+    kubelet,
+    nodes,
+    provisioner,
+    resizer,
+    scheduler,
+)
 from kcm.actors.simulation.trials.identity import (
     clusterrole_aggregation,
     legacy_token_cleaner,
@@ -30,6 +38,7 @@ from kcm.actors.simulation.trials.storage import (
     claim_protection,
     ephemeral_volume,
     persistentvolume_binder,
+    persistentvolume_expander,
     volume_protection,
 )
 from kcm.actors.simulation.trials.trial import Trial
@@ -95,11 +104,14 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             ephemeral_volume,
             validatingadmissionpolicystatus,
             service_cidr,
+            persistentvolume_expander,
             nodes,
             kubelet,
             scheduler,
             provisioner,
             attacher,
+            resizer,
+            expansion,
         )
     }
 )

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from kcm.actors.app.arguments import read_options
 from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.controllers.unbuilt import UNBUILT
 from kcm.actors.options import InvalidOptionsError
 from kcm.actors.reconciliation import Watch, itself
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
@@ -31,6 +32,7 @@ def test_controller_that_was_not_passed_is_unknown() -> None:
 
 
 def test_custom_controller_may_replace_an_unimplemented_one() -> None:
-    expander = replace(WEBSITE, name="persistentvolume-expander-controller", aliases=("persistentvolume-expander",))
-    options = read_options(["--controllers=persistentvolume-expander"], controllers=(*BUILT_IN, expander))
-    assert options.generic.controllers == ("persistentvolume-expander-controller",)
+    unbuilt = UNBUILT[0]
+    other = replace(WEBSITE, name=unbuilt.name, aliases=unbuilt.aliases)
+    options = read_options([f"--controllers={unbuilt.name}"], controllers=(*BUILT_IN, other))
+    assert options.generic.controllers == (unbuilt.name,)

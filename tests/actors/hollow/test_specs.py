@@ -75,6 +75,7 @@ def test_hollow_clients_have_the_names_of_upstream_programs() -> None:
         "hollow-scheduler": "kube-scheduler",
         "hollow-provisioner": "hollow-provisioner",
         "hollow-attacher": "hollow-attacher",
+        "hollow-resizer": "hollow-resizer",
     }
 
 

@@ -16,12 +16,12 @@ from kcm.protocols.quantities import canonical_quantity, parse_quantity
 from kcm.protocols.volumes import (
     BIND_COMPLETED,
     BOUND_BY_CONTROLLER,
+    PRE_RESIZE_CAPACITY,
     claim_reference,
     is_of,
     volume_name_of,
 )
 
-PRE_RESIZE_CAPACITY = "volume.alpha.kubernetes.io/pre-resize-capacity"
 YES = "yes"
 _IDENTITY = ("namespace", "name", "uid")
 

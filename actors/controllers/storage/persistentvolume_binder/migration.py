@@ -34,6 +34,25 @@ DRIVERS: Mapping[str, str] = MappingProxyType(
     }
 )
 
+# In-tree plugin by the field of a PersistentVolume's spec that is its source.
+SOURCES: Mapping[str, str] = MappingProxyType(
+    {
+        "awsElasticBlockStore": "kubernetes.io/aws-ebs",
+        "gcePersistentDisk": "kubernetes.io/gce-pd",
+        "azureDisk": "kubernetes.io/azure-disk",
+        "azureFile": "kubernetes.io/azure-file",
+        "cinder": "kubernetes.io/cinder",
+        "vsphereVolume": "kubernetes.io/vsphere-volume",
+        "portworxVolume": "kubernetes.io/portworx-volume",
+    }
+)
+
+
+def migrated_plugin(volume: Mapping[str, Any]) -> str | None:
+    """Return the in-tree plugin of a volume, if a CSI driver has replaced the plugin; otherwise None."""
+    spec = volume.get("spec") or {}
+    return next((plugin for source, plugin in SOURCES.items() if spec.get(source) is not None), None)
+
 
 def migrated_to(provisioner: str | None, mark: str | None) -> str | None:
     """Return the value that the annotation migrated-to should have; None if the annotation must be removed.
