@@ -26,15 +26,15 @@ def test_the_configuration_has_upstreams_shape() -> None:
 
 def test_settings_without_effect_are_listed_separately() -> None:
     given = options(
-        "--concurrent-validating-admission-policy-status-syncs=9",
+        "--concurrent-resourceclaim-syncs=9",
         "--v=2",
         "--feature-gates=ImageVolumeWithDigest=true,PodDeletionCost=false",
     )
     text = str(configuration(given))
-    for word in ("ConcurrentPolicySyncs", "GCIgnoredResources"):
+    for word in ("ResourceClaimController", "GCIgnoredResources"):
         assert word not in text
     own = own_configuration(given)
-    assert own["flagsWithoutEffect"] == ["concurrent-validating-admission-policy-status-syncs"]
+    assert own["flagsWithoutEffect"] == ["concurrent-resourceclaim-syncs"]
     assert own["featureGatesWithoutEffect"] == ["ImageVolumeWithDigest=true"]
     assert own["featureGates"]["PodDeletionCost"] is False
     assert own["featureGates"]["WatchListClient"] is True
