@@ -22,6 +22,7 @@ from kcm.actors.controllers.apimachinery import (
 from kcm.actors.controllers.bootstrap import signer, token_cleaner
 from kcm.actors.controllers.certificates import approver, pod_request_cleaner, request_cleaner, signing
 from kcm.actors.controllers.cloud import cloud_node_lifecycle, node_route, service_lb
+from kcm.actors.controllers.devices import resource_claim
 from kcm.actors.controllers.identity import (
     clusterrole_aggregation,
     legacy_token_cleaner,
@@ -96,6 +97,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     root_ca_publisher.SPEC,
     trust_bundle_publisher.SPEC,
     ephemeral_volume.SPEC,
+    resource_claim.SPEC,
     legacy_token_cleaner.SPEC,
     validatingadmissionpolicystatus.SPEC,
     service_cidr.SPEC,

@@ -61,14 +61,6 @@ class DeviceTaintEvictionOptions(ControllerOptions, frozen=True, kw_only=True):
     )
 
 
-class ResourceClaimOptions(ControllerOptions, frozen=True, kw_only=True):
-    configz_block = "ResourceClaimController"
-
-    concurrent_syncs: int = flag(
-        50, "Number of ResourceClaims that are synced concurrently.", name="concurrent-resourceclaim-syncs"
-    )
-
-
 def _attach_detach_period(options: Options) -> Iterator[str]:
     attach = options[AttachDetachOptions]
     if not attach.disable_reconcile_sync and attach.reconcile_sync_period < 1:
@@ -79,12 +71,6 @@ def _device_taint_workers(options: Options) -> Iterator[str]:
     workers = options[DeviceTaintEvictionOptions].concurrent_syncs
     if workers < 1:
         yield f"concurrent-device-taint-eviction-syncs must be greater than zero, got {workers}"
-
-
-def _resource_claim_workers(options: Options) -> Iterator[str]:
-    workers = options[ResourceClaimOptions].concurrent_syncs
-    if workers < 1:
-        yield f"concurrent-resourceclaim-syncs must be larger than 0, got {workers}"
 
 
 # In upstream's start order.
@@ -100,12 +86,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
     ),
     UnbuiltController(name="podgroup-protection-controller"),
     UnbuiltController(name="storageversion-garbage-collector-controller", aliases=("storage-version-gc",)),
-    UnbuiltController(
-        name="resourceclaim-controller",
-        aliases=("resource-claim-controller",),
-        options=ResourceClaimOptions,
-        checks=(_resource_claim_workers,),
-    ),
     UnbuiltController(name="resourcepoolstatusrequest-controller"),
     UnbuiltController(name="storage-version-migrator-controller", aliases=("svm",)),
     UnbuiltController(name="selinux-warning-controller", on_by_default=False),

@@ -49,6 +49,7 @@ LOG_FILES: Mapping[str, tuple[str, ...]] = {
         replicaset-controller: replica_set replica_set_utils
         replicationcontroller-controller: replica_set replica_set_utils
         resourcequota-controller: resource_quota_controller resource_quota_monitor
+        resourceclaim-controller: controller
         root-ca-certificate-publisher-controller: publisher
         service-cidr-controller: servicecidrs_controller
         serviceaccount-controller: serviceaccounts_controller

@@ -108,6 +108,10 @@ class Lister(Generic[M]):
     def entries(self, namespace: str | None = None) -> list[Entry]:
         return self._overlay.entries() if namespace is None else self._overlay.indexed(NAMESPACE, namespace)
 
+    def watched_entries(self) -> list[Entry]:
+        """Return the entries of the table, without own writes that no watch has shown yet. Any thread may call this."""
+        return self._table.entries()
+
     def indexed_entries(self, index: str, value: str) -> list[Entry]:
         return self._overlay.indexed(index, value)
 

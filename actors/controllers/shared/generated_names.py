@@ -74,6 +74,18 @@ def generated_name(owner: Object, purpose: str, *, taken: Callable[[Key], bool])
     return next(name for name in names if not taken(make_key(namespace, name)))
 
 
+def lasting_name(owner: Object, purpose: str, *, base: str, taken: Callable[[Key], bool]) -> str:
+    """Return an unused name for the dependent with this purpose, which is the same for every version of the owner.
+
+    purpose: text that distinguishes the dependents of an owner
+    base: prefix of the name
+    taken: reports whether an object with this key exists, or the name must not be used again
+    """
+    namespace, prefix, seed = namespace_of(owner), base[:_LONGEST_BASE], f"{uid_of(owner)}/{purpose}/"
+    names = (prefix + _suffix(f"{seed}{number}") for number in itertools.count())
+    return next(name for name in names if not taken(make_key(namespace, name)))
+
+
 def _suffix(seed: str) -> str:
     number = int.from_bytes(blake2b(seed.encode(), digest_size=8).digest(), "little")
     letters = ""

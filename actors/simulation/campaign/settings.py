@@ -25,6 +25,7 @@ from kcm.actors.controllers.bootstrap import signer, token_cleaner
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.certificates import approver, pod_request_cleaner, request_cleaner, signing
 from kcm.actors.controllers.cloud import cloud_node_lifecycle, node_route
+from kcm.actors.controllers.devices import resource_claim
 from kcm.actors.controllers.identity import (
     clusterrole_aggregation,
     legacy_token_cleaner,
@@ -257,6 +258,10 @@ VOLUMES_SETTING = Setting(
     ),
 )
 
+# Devices that pods claim.
+
+CLAIMS_SETTING = Setting(name="claims", controllers=(resource_claim.SPEC, garbage_collector.SPEC))
+
 # Workloads beyond those of `workloads`. The garbage collector deletes the dependents of deleted owners.
 
 STATEFUL_SETTING = Setting(name="stateful", controllers=(statefulset.SPEC, garbage_collector.SPEC))
@@ -328,6 +333,7 @@ PARTS = (
     CRON_JOBS_SETTING,
     POLICIES_SETTING,
     SERVICE_RANGES_SETTING,
+    CLAIMS_SETTING,
 )
 # First, so that controllers run in the order of the built-in ones.
 _ALL_ON = Setting(

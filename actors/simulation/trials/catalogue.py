@@ -14,6 +14,7 @@ from kcm.actors.simulation.trials.apimachinery import (
 from kcm.actors.simulation.trials.bootstrap import signer, token_cleaner
 from kcm.actors.simulation.trials.certificates import approver, pod_request_cleaner, request_cleaner, signing
 from kcm.actors.simulation.trials.cloud import cloud_node_lifecycle, node_route, service_lb
+from kcm.actors.simulation.trials.devices import resource_claim
 from kcm.actors.simulation.trials.hollow import (
     attacher,
     expansion,
@@ -105,6 +106,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             validatingadmissionpolicystatus,
             service_cidr,
             persistentvolume_expander,
+            resource_claim,
             nodes,
             kubelet,
             scheduler,

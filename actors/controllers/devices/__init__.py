@@ -1,0 +1,1 @@
+"""Controllers of devices that pods claim (dynamic resource allocation)."""

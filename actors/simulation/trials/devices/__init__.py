@@ -1,0 +1,1 @@
+"""Simulation trials of the controllers of devices."""
