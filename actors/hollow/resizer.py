@@ -52,9 +52,9 @@ from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from kcm.protocols.volumes import (
     PRE_RESIZE_CAPACITY,
     capacity_of_claim,
-    is_bound,
     is_of,
     mode_of,
+    phase_of,
     requested_storage,
     volume_name_of,
 )
@@ -72,7 +72,7 @@ class HollowResizer:
 
     def reconcile(self, key: Key) -> Reconciliation:
         claim = self._claims.get(key)
-        if claim is None or not is_bound(claim) or is_deleting(claim):
+        if claim is None or not _has_volume(claim) or is_deleting(claim):
             return None
         outcome = yield from must(get_live(PERSISTENT_VOLUMES, volume_name_of(claim)), but=(NotFound,))
         volume = decode_object(outcome.body) if isinstance(outcome, Done) else None
@@ -149,7 +149,12 @@ def _event(claim: Object, type_: RecordType, reason: str, message: str) -> Recor
 
 
 def bound_claim(change: Change, _tables: Tables) -> Iterable[Key]:
-    return (change.key,) if is_bound(change.new) else ()
+    return (change.key,) if _has_volume(change.new) else ()
+
+
+def _has_volume(claim: Mapping[str, Any]) -> bool:
+    """Report whether the binding of a claim is complete: its capacity is written last, with its phase."""
+    return phase_of(claim) == "Bound" and bool(volume_name_of(claim))
 
 
 SPEC = ControllerSpec(

@@ -1,7 +1,7 @@
 """RBAC policy of the user that acts for all hollow nodes.
 
-The user may list and watch the pods and nodes of all of them, delete nodes, and create, delete and
-attach volumes. For writes, each hollow kubelet acts as the user of its own node.
+The user may list and watch the pods and nodes of all of them, delete nodes, and create, expand,
+delete and attach volumes. For writes, each hollow kubelet acts as the user of its own node.
 
 There is no upstream counterpart: there, each kubelet reads for itself.
 """
@@ -34,6 +34,7 @@ def hollow_nodes_policy() -> list[Object]:
                 "resources": ["persistentvolumeclaims"],
                 "verbs": ["get", "list", "watch", "update"],
             },
+            {"apiGroups": [""], "resources": ["persistentvolumeclaims/status"], "verbs": ["update"]},
             {
                 "apiGroups": ["storage.k8s.io"],
                 "resources": ["storageclasses"],
