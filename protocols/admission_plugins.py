@@ -29,6 +29,7 @@ DEFAULT_INGRESS_CLASS = "DefaultIngressClass"
 OWNER_REFERENCES = "OwnerReferencesPermissionEnforcement"
 DENY_EXTERNAL_IPS = "DenyServiceExternalIPs"
 POD_TOPOLOGY_LABELS = "PodTopologyLabels"
+POD_GROUP_PROTECTION = "PodGroupProtection"
 POD_GROUP_WORKLOAD_EXISTS = "PodGroupWorkloadExists"
 MUTATING_WEBHOOK, VALIDATING_WEBHOOK = "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook"
 MUTATING_POLICY = "MutatingAdmissionPolicy"
@@ -55,6 +56,7 @@ ON_BY_DEFAULT = frozenset(
         CERTIFICATE_SUBJECT_RESTRICTION,
         DEFAULT_INGRESS_CLASS,
         POD_TOPOLOGY_LABELS,
+        POD_GROUP_PROTECTION,
         POD_GROUP_WORKLOAD_EXISTS,
         MUTATING_WEBHOOK,
         VALIDATING_WEBHOOK,
@@ -68,6 +70,7 @@ NEED_CONTROLLERS = {
     SERVICE_ACCOUNT: "serviceaccount-controller",
     TAINT_NODES: "node-lifecycle-controller",
     STORAGE_OBJECT_IN_USE_PROTECTION: "persistentvolumeclaim-protection-controller",
+    POD_GROUP_PROTECTION: "podgroup-protection-controller",
 }
 WITHOUT_CONTROLLERS = ON_BY_DEFAULT - frozenset(NEED_CONTROLLERS)
 KNOWN = ON_BY_DEFAULT | {ALWAYS_PULL_IMAGES, OWNER_REFERENCES, DENY_EXTERNAL_IPS}

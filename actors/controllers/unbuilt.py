@@ -84,7 +84,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
         options=AttachDetachOptions,
         checks=(_attach_detach_period,),
     ),
-    UnbuiltController(name="podgroup-protection-controller"),
     UnbuiltController(name="storageversion-garbage-collector-controller", aliases=("storage-version-gc",)),
     UnbuiltController(name="resourcepoolstatusrequest-controller"),
     UnbuiltController(name="storage-version-migrator-controller", aliases=("svm",)),

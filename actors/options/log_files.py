@@ -45,6 +45,7 @@ LOG_FILES: Mapping[str, tuple[str, ...]] = {
         persistentvolume-protection-controller: pv_protection_controller
         persistentvolumeclaim-protection-controller: pvc_protection_controller
         pod-garbage-collector-controller: gc_controller
+        podgroup-protection-controller: podgroup_protection_controller
         podcertificaterequest-cleaner-controller: pcrcleaner
         replicaset-controller: replica_set replica_set_utils
         replicationcontroller-controller: replica_set replica_set_utils

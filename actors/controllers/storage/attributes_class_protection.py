@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kcm.actors.controllers.storage.shared.protection_finalizers import (
+from kcm.actors.controllers.shared.protection_finalizers import (
     is_deletion_candidate,
     with_finalizer,
     without_finalizer,

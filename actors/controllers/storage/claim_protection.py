@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
-from kcm.actors.controllers.storage.shared.protection_finalizers import (
+from kcm.actors.controllers.shared.protection_finalizers import (
     is_deletion_candidate,
     with_finalizer,
     without_finalizer,
 )
+from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import (
     Change,

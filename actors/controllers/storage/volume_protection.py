@@ -8,7 +8,7 @@ Source: kubernetes v1.36 pkg/controller/volume/pvprotection/pv_protection_contro
 
 from __future__ import annotations
 
-from kcm.actors.controllers.storage.shared.protection_finalizers import with_finalizer, without_finalizer
+from kcm.actors.controllers.shared.protection_finalizers import with_finalizer, without_finalizer
 from kcm.actors.reconciliation import Interest, Reconciliation, Watch, itself, must, update
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.protocols.messages.outcomes import NotFound

@@ -50,6 +50,7 @@ from kcm.actors.controllers.workloads import (
     disruption,
     horizontal_pod_autoscaler,
     job,
+    podgroup_protection,
     statefulset,
     ttl_after_finished,
 )
@@ -282,7 +283,7 @@ AUTOSCALERS_SETTING = Setting(
 
 
 def _job_options(scenario: int) -> Options | None:
-    """Return options that enable gang scheduling of Jobs in scenarios with an odd number; otherwise None."""
+    """Return options that enable PodGroups and gang scheduling of Jobs in scenarios with an odd number; else None."""
     if scenario % 2 == 0:
         return None
     return flags("--feature-gates=GenericWorkload=true,WorkloadWithJob=true")
@@ -295,7 +296,7 @@ def _serve_workloads(cluster: SimulatedCluster) -> None:
 
 JOBS_SETTING = Setting(
     name="jobs",
-    controllers=(job.SPEC, garbage_collector.SPEC),
+    controllers=(job.SPEC, podgroup_protection.SPEC, garbage_collector.SPEC),
     options=_job_options,
     prepare=_serve_workloads,
 )

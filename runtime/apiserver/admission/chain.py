@@ -29,6 +29,7 @@ from kcm.protocols.admission_plugins import (
     NAMESPACE_LIFECYCLE,
     NODE_RESTRICTION,
     OWNER_REFERENCES,
+    POD_GROUP_PROTECTION,
     POD_GROUP_WORKLOAD_EXISTS,
     POD_TOPOLOGY_LABELS,
     PRIORITY,
@@ -49,6 +50,7 @@ from kcm.runtime.apiserver.admission import (
     namespace_lifecycle,
     owner_references_permission_enforcement,
     persistent_volume_claim_resize,
+    pod_group_protection,
     pod_group_workload_exists,
     pod_topology_labels,
     priority,
@@ -302,6 +304,8 @@ def _mutate_new(cluster: Cluster, definition: ResourceDefinition, obj: Object, c
     else:
         taint_nodes_by_condition.admit_create(cluster, definition, obj)
         storage_object_in_use_protection.admit_create(cluster, definition, obj)
+        if POD_GROUP_PROTECTION in plugins:
+            pod_group_protection.admit_create(definition, obj)
         default_classes.admit_create(cluster, definition, obj)
 
 

@@ -9,10 +9,10 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
+from kcm.actors.controllers.shared.protection_finalizers import without_finalizer
 from kcm.actors.controllers.storage.claim_protection import ClaimProtection
 from kcm.actors.controllers.storage.persistentvolume_binder.binding import bound_claim, bound_volume
 from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes
-from kcm.actors.controllers.storage.shared.protection_finalizers import without_finalizer
 from kcm.actors.reconciliation import Step, must, must_object, update
 from kcm.actors.simulation.campaign.settings import VOLUMES_SETTING
 from kcm.protocols.messages.outcomes import NotFound

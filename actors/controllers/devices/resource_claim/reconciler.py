@@ -67,7 +67,7 @@ from kcm.actors.reconciliation import (
     update,
 )
 from kcm.protocols.messages.command_error import CommandError
-from kcm.protocols.messages.outcomes import AlreadyExists, Conflict, Done, NotFound, Refused
+from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound, Refused
 from kcm.protocols.objects import (
     Key,
     Object,
@@ -398,7 +398,7 @@ class ResourceClaimReconciler:
         elif (yield from self._exists(PODS, pod_key, uid)):
             return
         command = delete(RESOURCE_CLAIMS, claim, depends_on=((PODS, pod_key),))
-        outcome = yield from must(command, but=(NotFound, Conflict))
+        outcome = yield from must(command, but=(NotFound,))
         if isinstance(outcome, Done):
             self._log.info("Deleted unused generated claim", v=5, claim=key, pod=pod_key)
 

@@ -28,6 +28,7 @@ FIRST = {
     "node-lifecycle-controller": 5,
     "persistentvolumeclaim-protection-controller": 3,
     "pod-garbage-collector-controller": 1,
+    "podgroup-protection-controller": 1,
     "service-lb-controller": 1,
     "taint-eviction-controller": 7,
     "volumeattributesclass-protection-controller": 3,
@@ -52,6 +53,7 @@ def unsettled_without(spec: ControllerSpec, number: int) -> list[str]:
         empty_namespaces=spec.name != namespace.SPEC.name,
     )
     setting = with_its_users(spec)
+    setting.prepare(cluster)
     scenario = setting.scenario(number)
     cluster.hollow_nodes(nodes=scenario.fleet.nodes, zones=scenario.fleet.zones)
     others = [other for other in setting.specs(None) if other.name != spec.name]

@@ -38,7 +38,7 @@ def test_invalid_plugin_selection_is_rejected(enable: list[str], disable: list[s
 def test_plugins_that_need_controllers_are_off_without_them() -> None:
     running = {"serviceaccount-controller"}
     off = without_controllers(running.__contains__, enable=[STORAGE_OBJECT_IN_USE_PROTECTION])
-    assert off == ("TaintNodesByCondition",)
+    assert off == ("TaintNodesByCondition", "PodGroupProtection")
 
 
 def test_disabled_plugin_has_no_effect(make_api: type[Api]) -> None:

@@ -1,4 +1,4 @@
-"""Finalizers that protect volumes, claims and VolumeAttributesClasses from deletion while they are in use.
+"""Finalizers that protect objects, such as volumes, claims and PodGroups, from deletion while they are in use.
 
 The functions return whole objects for updates, because the RBAC roles of the controllers do not permit patches.
 
