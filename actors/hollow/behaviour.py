@@ -12,10 +12,11 @@ On a pod:
     hollow.kcm.dev/exit-code: "1"               exit code; without run-seconds the containers exit at once
     hollow.kcm.dev/terminate-after-seconds      time that containers take to stop, limited by the grace period
     hollow.kcm.dev/unpullable-images: "a:2,b*"  images that cannot be pulled, besides the built-in list (images.py)
+    hollow.kcm.dev/resize-seconds: "20"         time between the start and the completion of a resize in place
     hollow.kcm.dev/cpu-usage, memory-usage      usage in the pod's metrics; read by the API server, not by the kubelet
                                                 (runtime/apiserver/kinds/pod_spec/usage.py)
 
-All except reject, terminate-after-seconds and unpullable-images can be set for one container:
+All except reject, terminate-after-seconds, resize-seconds and unpullable-images can be set for one container:
 NAME.hollow.kcm.dev/run-seconds. Without a name they apply to all containers except init containers.
 
 On a node:
@@ -25,6 +26,7 @@ On a node:
     hollow.kcm.dev/ready: "false"               the kubelet reports NotReady from its next heartbeat on
     hollow.kcm.dev/terminate-after-seconds      default for all pods on the node
     hollow.kcm.dev/unpullable-images            applies to all pods on the node, besides their own annotation
+    hollow.kcm.dev/resize-seconds               default for all pods on the node
     hollow.kcm.dev/attach-limit: "25"           number of volumes of the driver hollow.kcm.dev that it can have attached
     hollow.kcm.dev/csi-drivers: "a.io=25,b.io"  further CSI drivers that the kubelet registers, with their limits
 
@@ -59,6 +61,7 @@ UNREADY_AFTER = "hollow.kcm.dev/unready-after-seconds"
 START_SECONDS = "hollow.kcm.dev/start-seconds"
 HANG_AFTER = "hollow.kcm.dev/hang-after-seconds"
 UNPULLABLE = "hollow.kcm.dev/unpullable-images"
+RESIZE_SECONDS = "hollow.kcm.dev/resize-seconds"
 ATTACH_LIMIT = "hollow.kcm.dev/attach-limit"
 CSI_DRIVERS = "hollow.kcm.dev/csi-drivers"
 ATTACH_SECONDS, ATTACH_ERROR = "hollow.kcm.dev/attach-seconds", "hollow.kcm.dev/attach-error"

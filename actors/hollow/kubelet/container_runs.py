@@ -85,17 +85,21 @@ def runs_to_completion(pod: Object) -> bool:
     return HELM_HOOK in annotations_of(pod)
 
 
-def scripts_of(pod: Object, container: Mapping[str, Any], *, has_annotations: bool, init: bool) -> Scripts:
+def scripts_of(
+    pod: Object, container: Mapping[str, Any], *, has_annotations: bool, init: bool, ephemeral: bool = False
+) -> Scripts:
     """Return the behaviour of each run by restart count. has_annotations: result of behaviour.has_annotations."""
     image = container.get("image") or ""
-    if init:  # a sidecar is an init container that runs forever
+    if ephemeral:
+        default = _for_ever
+    elif init:  # a sidecar is an init container that runs forever
         default = _for_ever if container.get("restartPolicy") == "Always" else _done_at_once
     else:
         default = _done_soon if runs_to_completion(pod) and not is_server(image) else _for_ever
     has_command = container.get("command") or container.get("args") or ends_without_arguments(image)
     if not has_annotations and not has_command:
         return default
-    annotated = _annotated(pod, container["name"], main=not init) if has_annotations else {}
+    annotated = _annotated(pod, container["name"], main=not init and not ephemeral) if has_annotations else {}
 
     def script(restarts: int) -> Script:
         ends = annotated if "run_seconds" in annotated else {**_from_command(pod, container, restarts), **annotated}

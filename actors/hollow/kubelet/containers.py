@@ -52,6 +52,7 @@ class PodContext(NamedTuple):
 
     unpullable: patterns of images that cannot be pulled.
     now: Unix seconds.
+    resized: containers that must be restarted because their resources changed.
     """
 
     pod: Object
@@ -59,6 +60,7 @@ class PodContext(NamedTuple):
     restart_policy: str
     unpullable: tuple[str, ...]
     now: float
+    resized: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -67,8 +69,10 @@ class PodContext(NamedTuple):
         return f"{meta.get('name', '')}_{meta.get('namespace', '')}({self.uid})"
 
 
-def pod_context(pod: Object, *, unpullable: tuple[str, ...] = (), now: float) -> PodContext:
-    return PodContext(pod, uid_of(pod), pod["spec"].get("restartPolicy") or "Always", unpullable, now)
+def pod_context(
+    pod: Object, *, unpullable: tuple[str, ...] = (), now: float, resized: frozenset[str] = frozenset()
+) -> PodContext:
+    return PodContext(pod, uid_of(pod), pod["spec"].get("restartPolicy") or "Always", unpullable, now, resized)
 
 
 class Life(NamedTuple):
@@ -177,7 +181,9 @@ class _Look:
             return self._ended(state["terminated"], last, restarts)
         if state.get("running"):
             if before.get("image") != self._container.get("image"):
-                return self._replaced(state["running"], restarts)
+                return self._replaced(state["running"], restarts, "definition changed, will be restarted")
+            if self._container["name"] in self._context.resized:
+                return self._replaced(state["running"], restarts, "resize requires restart")
             return self._running(state["running"], last, restarts)
         if last is None:
             return self._begin(None, restarts)
@@ -201,10 +207,10 @@ class _Look:
         shown = restarts - 1 if last is not None else restarts
         return self._life(waiting.state, last, shown, waiting.due, ran=last is not None)
 
-    def _replaced(self, running: Mapping[str, Any], restarts: int) -> Life:
-        """Restart the container because its image changed, whatever the restart policy."""
+    def _replaced(self, running: Mapping[str, Any], restarts: int, why: str) -> Life:
+        """Restart the container because its spec changed, whatever the restart policy."""
         name = self._container["name"]
-        self._record("Normal", "Killing", f"Container {name} definition changed, will be restarted")
+        self._record("Normal", "Killing", f"Container {name} {why}")
         return self._begin(self._over(running, 0, restarts, at=self._now), restarts + 1)
 
     def _running(self, running: Mapping[str, Any], last: Mapping[str, Any] | None, restarts: int) -> Life:

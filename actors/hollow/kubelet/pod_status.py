@@ -25,6 +25,7 @@ from kcm.actors.hollow.kubelet.containers import (
     stopped,
 )
 from kcm.actors.hollow.kubelet.images import PodEvent
+from kcm.actors.hollow.kubelet.resize import RESIZE_CONDITIONS, Resized
 from kcm.actors.hollow.scheduler.node_fit import NO_PORTS
 from kcm.protocols.conditions import find_condition
 from kcm.protocols.objects import Object, metadata
@@ -97,8 +98,13 @@ def running(
     now: float,
     memories: Memories = NO_MEMORIES,
     unpullable: tuple[str, ...] = (),
+    resized: Resized | None = None,
 ) -> PodPlan:
-    """Return the status of a pod that is bound to the node and not being deleted. unpullable: patterns of images."""
+    """Return the status of a pod that is bound to the node and not being deleted.
+
+    unpullable: patterns of images.
+    resized: resources of its containers, which their statuses report; None to report none.
+    """
     start_time = _start_time(pod, now=now)
     addresses: Object = {
         "startTime": start_time,
@@ -110,18 +116,30 @@ def running(
     deadline = _deadline(pod, start_time)
     if deadline is not None and now >= deadline:
         return _overdue(pod, addresses, now=now)
-    context = pod_context(pod, unpullable=unpullable, now=now)
+    restarted = frozenset() if resized is None else resized.restarted
+    context = pod_context(pod, unpullable=unpullable, now=now, resized=restarted)
     cast = _Cast(pod, context, memories)
     init = cast.init_containers()
     containers = cast.containers()
+    ephemeral = cast.ephemeral_containers()
+    if resized is not None:
+        resized.report(init)
+        resized.report(containers)
     phase = _phase(init, containers, initialised=cast.initialised, failed=cast.failed)
     if phase in ("Succeeded", "Failed"):
         init = [stopped(container_status, exit_code=0, now=now, initialised=False) for container_status in init]
+        ephemeral = [stopped(status, exit_code=0, now=now) for status in ephemeral]
     plan = _plan(pod, init, containers, phase, now=now)
-    due = min((at for at in (deadline, cast.due) if at is not None), default=None)
+    if ephemeral:
+        plan["ephemeralContainerStatuses"] = ephemeral
+    dues = (deadline, cast.due, None if resized is None else resized.due)
+    due = min((at for at in dues if at is not None), default=None)
     if phase in ("Succeeded", "Failed"):
         due = None
-    return PodPlan({**addresses, **plan}, due, cast.memories, cast.events)
+    elif resized is not None and resized.conditions:
+        plan["conditions"] = [*resized.conditions, *plan["conditions"]]
+    events = cast.events if resized is None else [*resized.events, *cast.events]
+    return PodPlan({**addresses, **plan}, due, cast.memories, events)
 
 
 class _Cast:
@@ -186,11 +204,34 @@ class _Cast:
                 statuses.append(initialising(container, known))
         return statuses if len(statuses) == 1 else sorted(statuses, key=_name)
 
+    def ephemeral_containers(self) -> list[Object]:
+        """Evaluate the ephemeral containers, which are never restarted and not probed."""
+        spec = self._pod["spec"]
+        if not spec.get("ephemeralContainers"):
+            return []
+        before = _by_name((self._pod.get("status") or {}).get("ephemeralContainerStatuses"))
+        context = self._context._replace(restart_policy="Never")
+        statuses = []
+        for container in spec["ephemeralContainers"]:
+            status = self._live(container, before.get(container["name"]), context, init=False, ephemeral=True)
+            status["ready"] = False
+            del status["started"]
+            statuses.append(status)
+        return statuses
+
     def _live(
-        self, container: Mapping[str, Any], known: Mapping[str, Any] | None, context: PodContext, *, init: bool
+        self,
+        container: Mapping[str, Any],
+        known: Mapping[str, Any] | None,
+        context: PodContext,
+        *,
+        init: bool,
+        ephemeral: bool = False,
     ) -> Object:
         name = container["name"]
-        scripts = scripts_of(self._pod, container, has_annotations=self._has_annotations, init=init)
+        scripts = scripts_of(
+            self._pod, container, has_annotations=self._has_annotations, init=init, ephemeral=ephemeral
+        )
         life: Life = live(container, known, scripts, context, self._before.get(name, NOTHING))
         if life.due is not None and (self.due is None or life.due < self.due):
             self.due = life.due
@@ -221,7 +262,7 @@ def _deadline(pod: Object, start_time: str) -> float | None:
 def _overdue(pod: Object, addresses: Object, *, now: float) -> PodPlan:
     reason, message = OVERDUE
     init, containers = _halted(pod, exit_code=KILLED, now=now)
-    plan = _plan(pod, init, containers, "Failed", now=now)
+    plan = _plan(pod, init, containers, "Failed", now=now) | _halted_ephemeral(pod, exit_code=KILLED, now=now)
     events = (PodEvent("Normal", reason, message),)
     return PodPlan({**addresses, **plan, "reason": reason, "message": message}, events=events)
 
@@ -232,10 +273,23 @@ NEVER_STARTED = PodPlan({"phase": "Failed"})
 
 def ended(pod: Object, *, killed: bool, now: float) -> PodPlan:
     """Return the status of a pod whose containers were stopped. killed: the grace period was too short for them."""
-    init, containers = _halted(pod, exit_code=KILLED if killed else 0, now=now)
+    exit_code = KILLED if killed else 0
+    init, containers = _halted(pod, exit_code=exit_code, now=now)
     codes = [container["state"].get("terminated", {}).get("exitCode", KILLED) for container in containers]
     phase = "Failed" if any(codes) else "Succeeded"
-    return PodPlan(_plan(pod, init, containers, phase, now=now))
+    ephemeral = _halted_ephemeral(pod, exit_code=exit_code, now=now)
+    return PodPlan(_plan(pod, init, containers, phase, now=now) | ephemeral)
+
+
+def _halted_ephemeral(pod: Object, *, exit_code: int, now: float) -> Object:
+    """Return the field with the statuses of the stopped ephemeral containers; {} without such containers."""
+    statuses = (pod.get("status") or {}).get("ephemeralContainerStatuses")
+    if not statuses:
+        return {}
+    halted = [stopped(status, exit_code=exit_code, now=now) for status in statuses]
+    for status in halted:
+        status.pop("started", None)
+    return {"ephemeralContainerStatuses": halted}
 
 
 def _halted(pod: Object, *, exit_code: int, now: float) -> tuple[list[Object], list[Object]]:
@@ -287,12 +341,18 @@ def status_changes(pod: Object, desired: Mapping[str, Any]) -> Object:
     changes = {field: value for field, value in desired.items() if status.get(field) != value}
     if "conditions" in changes:
         current, wanted = status.get("conditions") or (), desired["conditions"]
+        ended_resizes = [
+            type
+            for type in RESIZE_CONDITIONS
+            if find_condition(current, type) is not None and find_condition(wanted, type) is None
+        ]
         changes["conditions"] = _differing(current, wanted)
+        changes["conditions"] += [{"type": type, "$patch": "delete"} for type in ended_resizes]
         if not changes["conditions"]:
             del changes["conditions"]
         elif current:
             ours = [condition["type"] for condition in wanted]
-            others = [condition["type"] for condition in current if condition["type"] not in ours]
+            others = [condition["type"] for condition in current if condition["type"] not in (*ours, *ended_resizes)]
             changes["$setElementOrder/conditions"] = [{"type": type} for type in (*others, *ours)]
     return changes
 

@@ -22,12 +22,13 @@ from kcm.actors.hollow.intervals import MANY, look_again
 from kcm.actors.hollow.kubelet import pod_status
 from kcm.actors.hollow.kubelet.images import PodEvent
 from kcm.actors.hollow.kubelet.pod_status import NO_MEMORIES, Memories, PodPlan, status_changes
+from kcm.actors.hollow.kubelet.resize import RESIZABLE, Resized, allocated_spec, has_resources, resized
 from kcm.actors.hollow.kubelet.volume_queues import volume_queues, waiting_watches
 from kcm.actors.hollow.kubelet.volumes import KubeletVolumes, has_begun
 from kcm.actors.hollow.nodes.addresses import AddressBook, addresses_at, offset_of, pod_ranges
 from kcm.actors.hollow.nodes.fleet import HollowNode
-from kcm.actors.hollow.scheduler.demand import Port, host_ports
-from kcm.actors.hollow.scheduler.node_fit import is_taken
+from kcm.actors.hollow.scheduler.demand import Port, host_ports, pod_requests
+from kcm.actors.hollow.scheduler.node_fit import is_taken, node_view
 from kcm.actors.reconciliation import (
     Change,
     Interest,
@@ -194,12 +195,36 @@ class HollowKubelet:
             now=now,
             memories=remembered.memories if remembered.uid == entry.uid else NO_MEMORIES,
             unpullable=behaviour.unpullable(node, pod),
+            resized=self._resized(entry, pod, node, now=now),
         )
         if plan.memories:
             self._remembered[entry.key] = _Remembered(entry.uid, plan.memories)
         else:
             self._remembered.pop(entry.key, None)
         return plan
+
+    def _resized(self, entry: Entry, pod: Object, node: Object, *, now: float) -> Resized | None:
+        """Return the resources of a pod's containers; None for a pod without any."""
+        if not has_resources(pod):
+            return None
+        asked = (behaviour.seconds(obj, behaviour.RESIZE_SECONDS) for obj in (pod, node))
+        seconds = next((value for value in asked if value is not None), 0.0)
+        return resized(pod, lack=lambda: self._lack(entry, pod, node), seconds=seconds, now=now)
+
+    def _lack(self, entry: Entry, pod: Object, node: Object) -> str:
+        """Return the message about the first resource of which the node has too little for the pod's requests."""
+        room = node_view(node).allocatable
+        used: Counter[str] = Counter()
+        for other in self._pods.indexed_entries(NODE, entry.facts.node):
+            if other.uid != entry.uid and not is_terminal(other.facts):
+                used.update(pod_requests(allocated_spec(self._pods.object_of(other))))
+        wanted = pod_requests(pod["spec"])
+        for name in RESIZABLE:
+            amount = wanted.get(name, 0)
+            if amount > room.get(name, 0) - used[name]:
+                amounts = f"requested: {amount}, used: {used[name]}, capacity: {room.get(name, 0)}"
+                return f"Node didn't have enough resource: {name}, {amounts}"
+        return ""
 
     def _write(self, hollow: HollowNode, pod: Object, plan: PodPlan) -> Step[None]:
         changes = status_changes(pod, plan.status)
@@ -265,8 +290,10 @@ def _field_path(pod: Object, event: PodEvent) -> str:
     """Return the field path of the container that an event refers to; "" for events of the pod."""
     if not event.container:
         return ""
-    init = any(container["name"] == event.container for container in pod["spec"].get("initContainers") or ())
-    return f"spec.{'initContainers' if init else 'containers'}{{{event.container}}}"
+    for field in ("initContainers", "ephemeralContainers"):
+        if any(container["name"] == event.container for container in pod["spec"].get(field) or ()):
+            return f"spec.{field}{{{event.container}}}"
+    return f"spec.containers{{{event.container}}}"
 
 
 def _ips_of(pod: Object) -> list[str]:

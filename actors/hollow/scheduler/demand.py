@@ -89,7 +89,7 @@ class Demand(Struct, frozen=True, kw_only=True):
 def demand_of(pod: Object, *, controller: OwnerRef | None) -> Demand:
     """Return the requirements of a pod. Raises ValueError for an invalid quantity."""
     spec = pod["spec"]
-    requests = pod_requests(spec)
+    requests = pod_requests(_spec_in_use(pod))
     terms = required_terms(spec.get("affinity"))
     return Demand(
         requests=tuple(sorted((name, amount) for name, amount in requests.items() if amount)),
@@ -103,6 +103,33 @@ def demand_of(pod: Object, *, controller: OwnerRef | None) -> Demand:
         owner=controller.uid if controller is not None else "",
         claims=tuple(claim_keys(pod)) if spec.get("volumes") else (),
     )
+
+
+def _spec_in_use(pod: Object) -> Mapping[str, Any]:
+    """Return the spec of a pod, whose containers request at least what they have, as during a resize in place."""
+    spec = pod["spec"]
+    status = pod.get("status") or {}
+    changed = {}
+    for field in ("initContainers", "containers"):
+        statuses = {each.get("name"): each for each in status.get(f"{field[:-1]}Statuses") or ()}
+        containers = [_in_use(each, statuses.get(each.get("name"))) for each in spec.get(field) or ()]
+        if any(each is not None for each in containers):
+            changed[field] = [new or old for new, old in zip(containers, spec[field], strict=True)]
+    return {**spec, **changed} if changed else spec
+
+
+def _in_use(container: Mapping[str, Any], status: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return the container with what it has allocated and applied, if it is more than it requests; else None."""
+    wanted = (container.get("resources") or {}).get("requests") or {}
+    given = ((status or {}).get("allocatedResources"), ((status or {}).get("resources") or {}).get("requests"))
+    more = [amounts for amounts in given if amounts and amounts != wanted]
+    if not more:
+        return None
+    requests = dict(wanted)
+    for amounts in more:
+        for name, amount in amounts.items():
+            requests[name] = max(requests.get(name, amount), amount, key=lambda quantity: amount_of(name, quantity))
+    return {**container, "resources": {"requests": requests}}
 
 
 def pod_requests(spec: Mapping[str, Any]) -> dict[str, int]:
