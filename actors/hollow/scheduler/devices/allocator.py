@@ -22,18 +22,19 @@ from kcm.actors.hollow.scheduler.devices.requests import (
     AllocationError,
     Candidate,
     Constraint,
+    DeviceRequest,
     NodeAllocationError,
-    Request,
     constraints_of,
     selectors_of,
 )
-from kcm.actors.hollow.scheduler.devices.results import Result, allocation_of
+from kcm.actors.hollow.scheduler.devices.results import DeviceResult, allocation_of
 from kcm.actors.hollow.scheduler.node_fit import NodeView
 from kcm.protocols.objects import Object, key_of, uid_of
 from kcm.protocols.quantities import Quantity
 
 MOST_RESULTS = 32  # devices of one claim
 _SHARES = uuid.UUID("5b0c2a62-9a0c-4a44-8f0e-6f0a3c8f4c11")  # namespace of share IDs
+_ALL_DEVICES = "asks for all devices, but resource pool"  # upstream's words
 _PREVENTING = ("NoSchedule", "NoExecute")
 
 
@@ -109,9 +110,9 @@ class _Search:
         self._allocator, self._node, self._claims = allocator, node, claims
         self._allocated = allocator.allocated
         self._pools = allocator.pools(node)
-        self._requests: list[list[list[Request]]] = []  # by claim and request: the alternatives
+        self._requests: list[list[list[DeviceRequest]]] = []  # by claim and request: the alternatives
         self._constraints: list[list[Constraint]] = []
-        self._results: list[list[Result]] = [[] for _ in claims]
+        self._results: list[list[DeviceResult]] = [[] for _ in claims]
         self._devices: dict[DeviceId, set[int]] = {}  # devices being allocated, with the indexes of their claims
         self._capacity: dict[DeviceId, dict[str, Decimal]] = {}
         self._shared: dict[DeviceId, int] = {}  # shares of devices being allocated
@@ -136,7 +137,7 @@ class _Search:
 
     def _prepare(self, index: int, claim: Object) -> None:
         devices = (claim.get("spec") or {}).get("devices") or {}
-        requests: list[list[Request]] = []
+        requests: list[list[DeviceRequest]] = []
         least = 0
         self._requests.append(requests)
         for request in devices.get("requests") or ():
@@ -156,7 +157,7 @@ class _Search:
 
     def _request(
         self, index: int, claim: Object, named: Mapping[str, Any], parent: str, demand: Mapping[str, Any]
-    ) -> Request:
+    ) -> DeviceRequest:
         name = named.get("name") or ""
         where = f"claim {key_of(claim)}, request {name}"
         for number, selector in enumerate(demand.get("selectors") or ()):
@@ -175,7 +176,7 @@ class _Search:
             *selectors_of(f"class {class_name}", device_class.get("spec") or {}),
             *selectors_of(f"claim {key_of(claim)}", demand),
         ]
-        request = Request(index, name, parent, demand, device_class, selectors)
+        request = DeviceRequest(index, name, parent, demand, device_class, selectors)
         mode = demand.get("allocationMode") or ""
         if mode == "ExactCount":
             request.number = int(demand.get("count") or 0)
@@ -186,13 +187,11 @@ class _Search:
             raise AllocationError(f"{where}: unsupported count mode {mode}")
         return request
 
-    def _all_devices(self, request: Request, where: str) -> Iterator[Candidate]:
+    def _all_devices(self, request: DeviceRequest, where: str) -> Iterator[Candidate]:
         for pool in self._pools:
             for state, is_in_it in (("being updated", pool.is_incomplete), ("invalid", bool(pool.problem))):
                 if is_in_it:
-                    raise AllocationError(
-                        f"{where}: asks for all devices, but resource pool {pool.id} is currently {state}"
-                    )
+                    raise AllocationError(f"{where}: {_ALL_DEVICES} {pool.id} is currently {state}")
             for each in pool.slices:
                 for device in each.devices:
                     if self._is_selectable(request, device) and self._has_room(request, device):
@@ -255,7 +254,7 @@ class _Search:
         return _Outcome.TOO_MANY if only_too_many else _Outcome.FAILED
 
     def _candidates(
-        self, request: Request, start: tuple[int, int, int]
+        self, request: DeviceRequest, start: tuple[int, int, int]
     ) -> Iterator[tuple[Candidate, tuple[int, int, int]]]:
         """Yield the devices that the request selects, each with the start for the next device of the request."""
         first_pool, first_slice, first_device = start
@@ -274,19 +273,19 @@ class _Search:
                     if self._is_selectable(request, device) and self._has_room(request, device):
                         yield Candidate(device, pool), (pool_index, slice_index, device_index + 1)
 
-    def _is_taken(self, request: Request, device: DeviceId) -> bool:
+    def _is_taken(self, request: DeviceRequest, device: DeviceId) -> bool:
         allocating = self._devices.get(device)
         if request.is_admin:
             return bool(allocating) and request.claim in (allocating or ())
         return bool(allocating) or self._allocated.is_dedicated(device)
 
-    def _is_selectable(self, request: Request, device: Device) -> bool:
+    def _is_selectable(self, request: DeviceRequest, device: Device) -> bool:
         known = request.selectable.get(device.id)
         if known is None:
             known = request.selectable[device.id] = request.selects(device) and device.nodes.include(self._node)
         return known
 
-    def _has_room(self, request: Request, device: Device) -> bool:
+    def _has_room(self, request: DeviceRequest, device: Device) -> bool:
         capacity, requested = device.raw.get("capacity") or {}, request.capacities
         if not capacity and not requested:
             return True
@@ -297,7 +296,7 @@ class _Search:
             allocating=self._capacity.get(device.id) or {},
         )
 
-    def _take(self, request: Request, candidate: Candidate, *, must: bool) -> bool:
+    def _take(self, request: DeviceRequest, candidate: Candidate, *, must: bool) -> bool:
         """Mark the device as allocated to the request, and report whether that is possible.
 
         must: raise AllocationError if a constraint of the claim prevents it.
@@ -311,7 +310,7 @@ class _Search:
         if device.consumes and not is_shared and not self._consume(candidate):
             return False
         if any(taint.get("effect") in _PREVENTING and not request.tolerates(taint) for taint in device.taints):
-            # As upstream, consumed counters are kept: the search goes on with less of them.
+            # As upstream, consumed counters are kept: the rest of the search has less of them.
             return False
         constraints = self._constraints[claim]
         for place, constraint in enumerate(constraints):
@@ -337,15 +336,15 @@ class _Search:
             total = self._capacity.setdefault(device.id, {})
             for name, amount in consumed.items():
                 total[name] = total.get(name, Decimal(0)) + amount.value
-        self._results[claim].append(Result(request, device, share, consumed))
+        self._results[claim].append(DeviceResult(request, device, share, consumed))
         return True
 
-    def _share_id(self, claim: int, request: Request, device: Device) -> str:
+    def _share_id(self, claim: int, request: DeviceRequest, device: Device) -> str:
         number = len(self._results[claim])
         text = f"{uid_of(self._claims[claim])}/{request.full_name}/{device.id}/{number}"
         return str(uuid.uuid5(_SHARES, text))
 
-    def _put_back(self, request: Request, candidate: Candidate) -> None:
+    def _put_back(self, request: DeviceRequest, candidate: Candidate) -> None:
         device, claim = candidate.device, request.claim
         for constraint in self._constraints[claim]:
             constraint.remove(request)

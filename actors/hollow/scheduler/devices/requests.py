@@ -23,8 +23,8 @@ class NodeAllocationError(Exception):
     """The claims cannot be allocated on this node."""
 
 
-class Request(Struct, eq=False):
-    """Request, or alternative of a request with firstAvailable.
+class DeviceRequest(Struct, eq=False):
+    """DeviceRequest, or alternative of a request with firstAvailable.
 
     name: its own name.
     parent: name of the request whose alternative it is, or "".
@@ -91,7 +91,7 @@ class Constraint:
         self._first: tuple[str, Any] | None = None
         self._values: dict[str, tuple[str, Any]] = {}  # by request; upstream keeps only the last value of a request
 
-    def add(self, request: Request, device: Device) -> bool:
+    def add(self, request: DeviceRequest, device: Device) -> bool:
         """Report whether the device fits, and count it if it does."""
         if not self._concerns(request):
             return True
@@ -109,12 +109,12 @@ class Constraint:
         self._count += 1
         return True
 
-    def remove(self, request: Request) -> None:
+    def remove(self, request: DeviceRequest) -> None:
         if self._concerns(request):
             self._values.pop(request.parent or request.name, None)
             self._count -= 1
 
-    def _concerns(self, request: Request) -> bool:
+    def _concerns(self, request: DeviceRequest) -> bool:
         names = self._requests
         return not names or request.full_name in names or (request.parent or request.name) in names
 

@@ -12,21 +12,21 @@ from typing import Any
 from msgspec import Struct
 
 from kcm.actors.hollow.scheduler.devices.inventory import Device
-from kcm.actors.hollow.scheduler.devices.requests import Request
+from kcm.actors.hollow.scheduler.devices.requests import DeviceRequest
 from kcm.protocols.objects import Object, name_of
 from kcm.protocols.quantities import Quantity
 
 
-class Result(Struct, eq=False):
+class DeviceResult(Struct, eq=False):
     """Allocated device. consumed: the capacity that it consumes, if it is shared."""
 
-    request: Request
+    request: DeviceRequest
     device: Device
     share: str
     consumed: Mapping[str, Quantity]
 
 
-def allocation_of(claim: Object, chosen: Sequence[Request], results: Sequence[Result], node: str) -> Object:
+def allocation_of(claim: Object, chosen: Sequence[DeviceRequest], results: Sequence[DeviceResult], node: str) -> Object:
     """Return the AllocationResult of a claim.
 
     chosen: the claim's requests; of a request with firstAvailable, the chosen alternative.
@@ -43,7 +43,7 @@ def allocation_of(claim: Object, chosen: Sequence[Request], results: Sequence[Re
     return allocation
 
 
-def _config(claim: Object, chosen: Sequence[Request]) -> Iterator[Object]:
+def _config(claim: Object, chosen: Sequence[DeviceRequest]) -> Iterator[Object]:
     """Yield the configuration of the classes, each with its requests, and then that of the claim."""
     by_class: dict[str, list[str]] = {}
     for request in chosen:
@@ -62,7 +62,7 @@ def _config(claim: Object, chosen: Sequence[Request]) -> Iterator[Object]:
                 yield {"source": "FromClaim", **config}
 
 
-def _shown_result(result: Result) -> Object:
+def _shown_result(result: DeviceResult) -> Object:
     device, request = result.device, result.request
     shown_: Object = {
         "request": request.full_name,
