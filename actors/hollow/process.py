@@ -62,6 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--attach", action="store_true", help="let pods wait until the attach-detach controller attaches their volumes"
     )
+    parser.add_argument(
+        "--devices", action="store_true", help="publish devices of nodes, and allocate them to ResourceClaims of pods"
+    )
     parser.add_argument("--logging-format", choices=("text", "json"), default="text")
     parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
     arguments = parser.parse_args(argv)
@@ -72,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     metrics = Metrics()
     try:
         fleet = make_fleet(nodes=arguments.nodes, zones=arguments.zones, pods=arguments.pods_per_node)
-        specs = specs_of(fleet, volumes=arguments.volumes, attach=arguments.attach)
+        specs = specs_of(fleet, volumes=arguments.volumes, attach=arguments.attach, devices=arguments.devices)
         load = partial(
             load_config, master=None, context=arguments.context, environ=os.environ, clock=clock, metrics=metrics
         )

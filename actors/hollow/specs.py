@@ -24,19 +24,21 @@ def hollow_specs(
     heartbeat: float = LEASE_INTERVAL,
     volumes: bool = False,
     attach: bool = False,
+    devices: bool = False,
 ) -> tuple[ControllerSpec, ...]:
     """Return the controllers of a hollow cluster with new nodes. Raises ValueError as make_fleet.
 
     nodes, zones: --hollow-nodes, --hollow-zones.
     cpu, memory: quantities of each node.
     heartbeat: seconds between two heartbeats of a node.
-    volumes, attach: see specs_of.
+    volumes, attach, devices: see specs_of.
     """
     return specs_of(
         make_fleet(nodes=nodes, zones=zones, cpu=cpu, memory=memory, pods=pods_per_node),
         heartbeat=heartbeat,
         volumes=volumes,
         attach=attach,
+        devices=devices,
     )
 
 
@@ -46,16 +48,18 @@ def specs_of(
     heartbeat: float = LEASE_INTERVAL,
     volumes: bool = False,
     attach: bool = False,
+    devices: bool = False,
 ) -> tuple[ControllerSpec, ...]:
     """Return the controllers for these nodes.
 
     volumes: provision and expand volumes, and let pods wait for their claims.
     attach: let pods also wait until their volumes are attached, for clusters with an attach-detach controller.
+    devices: publish the devices of nodes, and allocate them to ResourceClaims.
     """
     nodes = (
         nodes_spec(fleet, heartbeat=heartbeat),
         kubelet_spec(fleet, volumes=volumes),
-        scheduler_spec(volumes=volumes),
+        scheduler_spec(volumes=volumes, devices=devices),
     )
     if not volumes:
         return nodes

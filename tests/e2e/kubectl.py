@@ -60,7 +60,7 @@ class Api:
     ) -> Any:
         url, token, context = self._config
         headers = {"Authorization": f"Bearer {token}", "Content-Type": type}
-        data = json.dumps(body).encode() if body is not None else None
+        data = json.dumps(body, separators=(",", ":")).encode() if body is not None else None  # as client-go
         request = urllib.request.Request(f"{url}{path}", data, headers, method=method)
         return urllib.request.urlopen(request, timeout=timeout, context=context)
 

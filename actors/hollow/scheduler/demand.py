@@ -69,6 +69,7 @@ class Demand(Struct, frozen=True, kw_only=True):
     names: the only nodes that the terms' fields allow; None without such a limit.
     owner: uid of the controller; "" for none.
     claims: keys of its PersistentVolumeClaims.
+    priority: spec.priority.
     """
 
     requests: tuple[tuple[str, int], ...] = ()
@@ -81,6 +82,7 @@ class Demand(Struct, frozen=True, kw_only=True):
     ports: tuple[Port, ...] = ()
     owner: str = ""
     claims: tuple[Key, ...] = ()
+    priority: int = 0
 
     def tolerates(self, taint: Taint) -> bool:
         return any(toleration.tolerates(taint) for toleration in self.tolerations)
@@ -102,6 +104,7 @@ def demand_of(pod: Object, *, controller: OwnerRef | None) -> Demand:
         ports=host_ports(spec),
         owner=controller.uid if controller is not None else "",
         claims=tuple(claim_keys(pod)) if spec.get("volumes") else (),
+        priority=spec.get("priority") or 0,
     )
 
 

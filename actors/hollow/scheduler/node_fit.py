@@ -1,7 +1,7 @@
 """Filtering and scoring of nodes for a pod.
 
 Not supported: preferences (preferred affinity, PreferNoSchedule), affinity between pods, topology spread constraints,
-volumes, images, priorities, preemption.
+images. Volumes, devices and preemption have modules of their own.
 
 Source: kubernetes v1.36 pkg/scheduler/framework/plugins/{nodeunschedulable,tainttoleration,nodeaffinity,nodeports,
 noderesources}; the spreading is that of the older selectorspread.
@@ -25,6 +25,7 @@ UNMATCHED = "node(s) didn't match Pod's node affinity/selector"
 NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 NO_PORTS = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY_PODS = "Too many pods"
+INSUFFICIENT = "Insufficient "  # followed by the name of a resource
 UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 ZONE_WEIGHT = 2 / 3
 
@@ -93,6 +94,11 @@ class NodeUsage(Struct):
             if not self.claims[claim]:
                 del self.claims[claim]
 
+    def copy(self) -> NodeUsage:
+        return NodeUsage(
+            Counter(self.requests), self.cpu, self.memory, self.pods, Counter(self.ports), Counter(self.claims)
+        )
+
 
 UNUSED = NodeUsage()
 
@@ -136,7 +142,7 @@ def _insufficient(demand: Demand, allocatable: Mapping[str, int], usage: NodeUsa
     used = usage.requests
     for name, amount in demand.requests:
         if amount > allocatable.get(name, 0) - used[name]:
-            reasons.append(f"Insufficient {name}")
+            reasons.append(f"{INSUFFICIENT}{name}")
     return reasons
 
 
@@ -177,10 +183,7 @@ def _room(demand: Demand, allocatable: Mapping[str, int], usage: NodeUsage) -> f
 
 
 def failure_message(nodes: int, reasons: Mapping[str, int]) -> str:
-    """Return the message of an unschedulable pod. reasons: number of nodes by reason.
-
-    Unlike kube-scheduler's message, it does not continue with the outcome of preemption.
-    """
+    """Return the message of an unschedulable pod. reasons: number of nodes by reason."""
     if nodes == 0:
         return "no nodes available to schedule pods"
     listed = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))

@@ -6,7 +6,7 @@ A pod is counted from its binding on, before a table shows the binding (`assumed
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from kcm.actors.hollow.scheduler.demand import Demand
@@ -68,6 +68,14 @@ class Placements:
             self._count(known, -1)
             self.releases += 1
 
+    def below(self, priority: int, nodes: Collection[str]) -> dict[str, list[tuple[Key, Demand]]]:
+        """Return the pods of lower priority on these nodes."""
+        found: dict[str, list[tuple[Key, Demand]]] = {}
+        for key, placement in self._placed.items():
+            if placement.demand.priority < priority and placement.node in nodes:
+                found.setdefault(placement.node, []).append((key, placement.demand))
+        return found
+
     def shared(self, demand: Demand) -> Demand:
         """Return an equal Demand, the same object for equal arguments, to save memory."""
         if len(self._demands) > _MOST_SHARED:
@@ -90,3 +98,50 @@ class Placements:
                 del nodes[placement.node]
                 if not nodes:
                     del self._owned[owner]
+
+
+class Nomination(NamedTuple):
+    """Node that is reserved for an unassigned pod, because pods were preempted there for it."""
+
+    uid: str
+    node: str
+    demand: Demand
+
+
+class Nominations:
+    """Nominations of all unassigned pods. A pod with a lower priority does not get the reserved resources."""
+
+    def __init__(self) -> None:
+        self._known: dict[Key, Nomination] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def get(self, pod: Key, uid: str) -> Nomination | None:
+        known = self._known.get(pod)
+        return known if known is not None and known.uid == uid else None
+
+    def put(self, pod: Key, nomination: Nomination) -> None:
+        self._known[pod] = nomination
+
+    def remove(self, pod: Key) -> None:
+        self._known.pop(pod, None)
+
+    def usage(self, node: str, usage: NodeUsage, pod: Key, demand: Demand) -> NodeUsage:
+        """Return the usage of a node together with the nominated pods that take precedence over this pod."""
+        if not self._known:
+            return usage
+        added: NodeUsage | None = None
+        for key, nomination in self._known.items():
+            if nomination.node == node and key != pod and nomination.demand.priority >= demand.priority:
+                added = usage.copy() if added is None else added
+                added.add(nomination.demand)
+        return usage if added is None else added
+
+    def below(self, priority: int, node: str) -> list[Key]:
+        """Return the pods of lower priority that are nominated to a node."""
+        return [
+            key
+            for key, nomination in self._known.items()
+            if nomination.node == node and nomination.demand.priority < priority
+        ]

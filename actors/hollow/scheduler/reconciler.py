@@ -1,9 +1,10 @@
 """Small scheduler: binds pods to nodes. Key: pod.
 
-It considers requests, nodeSelector, required node affinity, taints, unschedulable nodes, host ports and claims. It
-spreads the pods of one owner over zones and nodes, and prefers the node with more free resources. There are no
-priorities. A pod that fits no node is retried after a change of nodes or when pods end, but not before its backoff has
-passed (1 to 10 s), as upstream.
+It considers requests, nodeSelector, required node affinity, taints, unschedulable nodes, host ports, volumes and
+devices. It spreads the pods of one owner over zones and nodes, and prefers the node with more free resources. If a pod
+fits no node, pods of lower priority are preempted. A pod that cannot be scheduled is retried after a change of nodes or
+when pods end, but not before its backoff has passed (1 to 10 s), as upstream. Unlike upstream, waiting pods are not
+tried in the order of their priorities.
 
 Source: kubernetes v1.36 pkg/scheduler/{schedule_one.go,eventhandlers.go}, pkg/scheduler/backend/queue.
 """
@@ -11,9 +12,7 @@ Source: kubernetes v1.36 pkg/scheduler/{schedule_one.go,eventhandlers.go}, pkg/s
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
-from collections.abc import Iterable
-from itertools import islice
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -23,10 +22,14 @@ from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
     VOLUMES_BY_CLAIM,
 )
 from kcm.actors.controllers.storage.persistentvolume_binder.spec import CLAIM_FACTS
-from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
+from kcm.actors.controllers.storage.shared.pods_by_claim import PODS_BY_CLAIM
 from kcm.actors.hollow.attacher import ATTACHMENTS_BY_NODE
 from kcm.actors.hollow.intervals import MANY, look_again
 from kcm.actors.hollow.scheduler.demand import Demand, demand_of
+from kcm.actors.hollow.scheduler.devices.claim_facts import CLAIMS_BY_DEVICE, PODS_BY_DEVICE_CLAIM, has_claims
+from kcm.actors.hollow.scheduler.devices.claims import NO_CLAIMS, NO_DEVICES, PodDevices
+from kcm.actors.hollow.scheduler.devices.requests import AllocationError
+from kcm.actors.hollow.scheduler.filters import Filters, Rejection, SchedulingAttempt, counted
 from kcm.actors.hollow.scheduler.node_fit import (
     UNUSED,
     NodeView,
@@ -37,109 +40,33 @@ from kcm.actors.hollow.scheduler.node_fit import (
     node_view,
     nodes_to_find,
 )
-from kcm.actors.hollow.scheduler.placements import Placement, Placements
-from kcm.actors.hollow.scheduler.volume_limits import limit_watches
-from kcm.actors.hollow.scheduler.volumes import NOTHING, Claimed, PodVolumes, UnresolvableError
-from kcm.actors.reconciliation import (
-    Change,
-    Interest,
-    Reconciliation,
-    RequeueAfter,
-    Step,
-    Watch,
-    merge_status,
-    must,
-    record,
-)
-from kcm.actors.reconciliation.derived import NODE, PODS_BY_NODE
+from kcm.actors.hollow.scheduler.placements import Nomination, Nominations, Placement, Placements
+from kcm.actors.hollow.scheduler.preemptor import PreemptionPlan, Preemptor, nomination_of
+from kcm.actors.hollow.scheduler.volumes import NOTHING, PodVolumes, UnresolvableError
+from kcm.actors.hollow.scheduler.watches import device_watches, scheduler_watches, volume_watches
+from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Step, merge_status, must, record
+from kcm.actors.reconciliation.derived import PODS_BY_NODE
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.protocols.conditions import changed_condition
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
-from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, encode_object, split_key
 from kcm.protocols.pods import is_terminal
-from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_CLASSES
-from kcm.protocols.volumes import claims_of, class_of, key_of_reference
+from kcm.protocols.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
+from kcm.protocols.volumes import claims_of
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
 SCHEDULER_NAME = "default-scheduler"
 FIRST_BACKOFF, MOST_BACKOFF = 1.0, 10.0
-# Waiting pods that one change enqueues; the others are retried every MOST_BACKOFF seconds at the latest.
-MOST_WOKEN = 500
-
-
-def scheduler_watches() -> tuple[Watch[Key], ...]:
-    """Return the watches.
-
-    Every change of a pod is relevant: a resize of a bound pod changes no derived fact of the table.
-    """
-    return (
-        Watch(PODS, to=_pod_and_those_that_wait_for_room),
-        Watch(NODES, to=_those_that_wait_for_a_node, interest=Interest(types=(EventType.ADDED, EventType.MODIFIED))),
-    )
-
-
-def _pod_and_those_that_wait_for_room(change: Change, tables: Tables) -> Iterable[Key]:
-    yield change.key
-    entry = None if change.deleted else tables[PODS].entry(change.key)
-    if change.deleted or (entry is not None and is_terminal(entry.facts)):
-        yield from _waiting(tables)
-
-
-def _those_that_wait_for_a_node(change: Change, tables: Tables) -> Iterable[Key]:
-    if change.deleted:
-        return ()
-    if change.type != EventType.ADDED and change.old is not None and node_view(change.old) == node_view(change.new):
-        return ()  # a heartbeat
-    return _waiting(tables)
-
-
-def volume_watches() -> tuple[Watch[Key], ...]:
-    return (
-        Watch(PERSISTENT_VOLUME_CLAIMS, to=_those_that_use_claim),
-        Watch(PERSISTENT_VOLUMES, to=_those_that_wait_for_volume, interest=Interest(changed=("phase", "claim"))),
-        Watch(STORAGE_CLASSES, to=_those_that_wait_for_class, interest=Interest(types=(EventType.ADDED,))),
-        *limit_watches(_waiting),
-    )
-
-
-def _those_that_use_claim(change: Change, tables: Tables) -> Iterable[Key]:
-    return _users(tables, change.key)
-
-
-def _those_that_wait_for_volume(change: Change, tables: Tables) -> Iterable[Key]:
-    reference = (change.new.get("spec") or {}).get("claimRef")
-    if reference is not None:
-        return _users(tables, key_of_reference(reference))
-    return _users_of_class(tables, class_of(change.new))
-
-
-def _those_that_wait_for_class(change: Change, tables: Tables) -> Iterable[Key]:
-    return _users_of_class(tables, change.key)
-
-
-def _users_of_class(tables: Tables, class_: str) -> Iterable[Key]:
-    for claim in tables[PERSISTENT_VOLUME_CLAIMS].entries():
-        if claim.facts.class_ == class_ and claim.facts.phase != "Bound":
-            yield from _users(tables, claim.key)
-
-
-def _users(tables: Tables, claim: Key) -> Iterable[Key]:
-    return (entry.key for entry in tables[PODS].indexed_entries(CLAIMS, claim) if not entry.facts.node)
-
-
-def _waiting(tables: Tables) -> Iterable[Key]:
-    return (entry.key for entry in islice(tables[PODS].indexed_entries(NODE, ""), MOST_WOKEN))
 
 
 class _Wait(Struct):
     """State of an unschedulable pod.
 
-    changes: the count of node changes and releases at the last attempt.
+    changes: the count of changes that may help the pod at the last attempt.
     until: earliest time of the next attempt, in monotonic seconds.
     """
 
@@ -156,11 +83,25 @@ class _Wait(Struct):
 class HollowScheduler:
     """Reconciler of the scheduler. Key: "namespace/name" of a pod. It remembers placements and unschedulable pods."""
 
-    def __init__(self, *, tables: Tables, clock: Clock, volumes: PodVolumes | None = None) -> None:
-        """Initialise the scheduler. volumes: None to ignore claims of pods."""
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        clock: Clock,
+        volumes: PodVolumes | None = None,
+        devices: PodDevices | None = None,
+        preemptor: Preemptor | None = None,
+    ) -> None:
+        """Initialise the scheduler.
+
+        volumes, devices: None to ignore the PersistentVolumeClaims or ResourceClaims of pods.
+        preemptor: None to preempt no pods.
+        """
         self._pods, self._nodes, self._clock = tables[PODS], tables[NODES], clock
-        self._volumes = volumes
+        self._volumes, self._devices, self._preemptor = volumes, devices, preemptor
+        self._filters = Filters(volumes, devices)
         self._placements: Placements | None = None
+        self._nominations = Nominations()
         self._views: dict[str, tuple[Entry, NodeView]] = {}
         self._order: list[NodeView] = []
         self._node_changes = 0
@@ -177,39 +118,62 @@ class HollowScheduler:
         if entry is None or not _is_unassigned(entry) or placements.get(key) is not None:
             self._waits.pop(key, None)
             self._prepared.pop(key, None)
+            self._nominations.remove(key)
             return None
         pod = self._pods.object_of(entry)
         if not _is_ours(pod):
             return None
+        if self._devices is not None and has_claims(pod) and self._devices.is_gated(pod):
+            return None  # a change of the pod or of its claims enqueues it
         demand = placements.shared(demand_of(pod, controller=entry.controller))
         self._look_at_nodes()
-        has_claims = self._volumes is not None and any(claims_of(pod))
-        later = self._too_early(key, demand, placements, has_claims=has_claims)
+        later = self._too_early(key, pod, demand, placements)
         if later is not None:
             return later
-        claimed = NOTHING
-        if self._volumes is not None and has_claims:
-            try:
-                claimed = self._volumes.look(pod, placements)
-            except UnresolvableError as err:
-                return (yield from self._wait(key, pod, demand, placements, unusable_message(len(self._order), err)))
-        chosen, reasons = self._prepared_node(key, demand, placements, claimed), Counter[str]()
+        self._look_at_nomination(key, entry, pod, demand)
+        attempt = SchedulingAttempt(key, entry, pod, demand)
+        try:
+            if self._volumes is not None and any(claims_of(pod)):
+                attempt = attempt._replace(claimed=self._volumes.look(pod, placements))
+        except UnresolvableError as err:
+            # kube-scheduler's message ends with the error of a plugin that lacks the state of an earlier phase.
+            message = f"{unusable_message(len(self._order), err)} not found"
+            return (yield from self._wait(attempt, placements, message, PreemptionPlan(keeps_nomination=True)))
+        try:
+            if self._devices is not None and has_claims(pod):
+                attempt = attempt._replace(devices=self._devices.look(pod))
+            chosen, rejections = self._choose(attempt, placements)
+        except UnresolvableError as err:
+            return (yield from self._give_up(attempt, placements, unusable_message(len(self._order), err), ()))
+        except AllocationError as err:
+            message = f'running "DynamicResources" filter plugin: {err}'
+            return (yield from self._wait(attempt, placements, message, PreemptionPlan(), reason="SchedulerError"))
         if chosen is None:
-            chosen, reasons = self._choose(demand, placements, claimed)
-        if chosen is None:
-            message = failure_message(len(self._order), reasons)
-            return (yield from self._wait(key, pod, demand, placements, message))
-        if self._volumes is not None and not (yield from self._volumes.prepare(claimed, chosen)):
+            message = failure_message(len(self._order), counted(rejections))
+            return (yield from self._give_up(attempt, placements, message, rejections))
+        if not (yield from self._prepare(attempt, chosen)):
             self._prepared[key] = chosen.name
             return RequeueAfter(MOST_BACKOFF)  # its claims are being bound, and their changes enqueue the pod
-        yield from self._bind(key, entry, pod, Placement(entry.uid, chosen.name, demand, assumed=True), placements)
+        yield from self._bind(attempt, Placement(entry.uid, chosen.name, demand, assumed=True), placements)
         return None
+
+    def _prepare(self, attempt: SchedulingAttempt, node: NodeView) -> Step[bool]:
+        """Bind the claims of the pod for this node, and return whether all of them are bound."""
+        if self._volumes is not None and not (yield from self._volumes.prepare(attempt.claimed, node)):
+            return False
+        if self._devices is None or attempt.devices is NO_DEVICES:
+            return True
+        return (yield from self._devices.prepare(attempt.devices, attempt.pod, node))
 
     def _all_placements(self) -> Placements:
         placements = Placements()
         for entry in self._pods.entries():
             with contextlib.suppress(ValueError):  # an invalid pod, which its own reconciliation reports
                 self._account(placements, entry.key, entry)
+                if self._preemptor is not None and _is_unassigned(entry):
+                    pod = self._pods.object_of(entry)
+                    if (pod.get("status") or {}).get("nominatedNodeName"):
+                        self._look_at_nomination(entry.key, entry, pod, demand_of(pod, controller=entry.controller))
         return placements
 
     def _account(self, placements: Placements, key: Key, entry: Entry | None) -> None:
@@ -223,6 +187,12 @@ class HollowScheduler:
         elif known is not None and not (known.assumed and known.uid == entry.uid):
             placements.remove(key)
 
+    def _look_at_nomination(self, key: Key, entry: Entry, pod: Object, demand: Demand) -> None:
+        """Record the nomination that the table shows. A nomination that it does not show yet is kept."""
+        node = (pod.get("status") or {}).get("nominatedNodeName")
+        if node:
+            self._nominations.put(key, Nomination(entry.uid, node, demand))
+
     def _look_at_nodes(self) -> None:
         """Update the views of all nodes, their order, and the count of node changes."""
         entries = self._nodes.entries()
@@ -231,7 +201,10 @@ class HollowScheduler:
             known = self._views.get(entry.key)
             if known is None or known[0] is not entry:
                 view = node_view(self._nodes.object_of(entry))
-                changed = changed or known is None or known[1] != view
+                if known is None or known[1] != view:
+                    changed = True
+                else:
+                    view = known[1]
                 self._views[entry.key] = (entry, view)
         if changed:
             there = {entry.key for entry in entries}
@@ -239,10 +212,15 @@ class HollowScheduler:
             self._order = interleaved([view for _, view in self._views.values()])
             self._node_changes += 1
 
-    def _too_early(self, key: Key, demand: Demand, placements: Placements, *, has_claims: bool) -> RequeueAfter | None:
+    def _changes(self, pod: Object, placements: Placements) -> int:
+        """Return a number that rises with every change that may help an unschedulable pod."""
+        changes = self._node_changes + placements.releases
+        return changes + self._devices.version if self._devices is not None and has_claims(pod) else changes
+
+    def _too_early(self, key: Key, pod: Object, demand: Demand, placements: Placements) -> RequeueAfter | None:
         """Return a requeue if it is too early to retry an unschedulable pod, else None.
 
-        Changes of claims are not counted.
+        Changes of PersistentVolumeClaims are not counted.
         """
         wait = self._waits.get(key)
         if wait is None or wait.demand != demand:
@@ -250,36 +228,38 @@ class HollowScheduler:
         now = self._clock.monotonic()
         if now < wait.until:
             return look_again(due=wait.until, now=now)
-        if wait.changes == self._node_changes + placements.releases and not has_claims:
+        has_volumes = self._volumes is not None and any(claims_of(pod))
+        if wait.changes == self._changes(pod, placements) and not has_volumes:
             wait.looks += 1
             return RequeueAfter(wait.backoff(wait.looks))
         return None
 
-    def _prepared_node(self, key: Key, demand: Demand, placements: Placements, claimed: Claimed) -> NodeView | None:
-        """Return the node for which the pod's claims were bound, or None if the pod no longer fits it."""
-        known = self._views.get(self._prepared.get(key, ""))
-        if known is None or self._volumes is None:
-            return None
-        node = known[1]
-        usage = placements.usages.get(node.name, UNUSED)
-        why = misfits(demand, node, usage) or self._volumes.misfits(claimed, node, usage)
-        return None if why else node
+    def _choose(
+        self, attempt: SchedulingAttempt, placements: Placements
+    ) -> tuple[NodeView | None, Sequence[Rejection]]:
+        """Return the node to bind the pod to, or None and all nodes with the reasons why it does not fit them.
 
-    def _choose(self, demand: Demand, placements: Placements, claimed: Claimed) -> tuple[NodeView | None, Counter[str]]:
-        """Return the node to bind the pod to, or None and the number of nodes per reason if it fits no node."""
+        Raises AllocationError.
+        """
+        demand = attempt.demand
+        for name in self._first_choices(attempt):
+            known = self._views.get(name)
+            if known is not None and not self._misfits(attempt, known[1], placements):
+                return known[1], ()
         order, usages = self._order, placements.usages
         enough = nodes_to_find(len(order))
         fitting: list[NodeView] = []
-        reasons: Counter[str] = Counter()
+        rejections: list[Rejection] = []
+        is_plain = attempt.claimed is NOTHING and attempt.devices is NO_DEVICES and not self._nominations
         looked_at = 0
         for looked_at in range(1, len(order) + 1):
             node = order[(self._start + looked_at - 1) % len(order)]
-            usage = usages.get(node.name, UNUSED)
-            why = misfits(demand, node, usage)
-            if not why and self._volumes is not None and claimed is not NOTHING:
-                why = self._volumes.misfits(claimed, node, usage)
+            if is_plain:
+                why = misfits(demand, node, usages.get(node.name, UNUSED))
+            else:
+                why = self._misfits(attempt, node, placements)
             if why:
-                reasons.update(why)
+                rejections.append(Rejection(node, why))
                 continue
             fitting.append(node)
             if len(fitting) >= enough:
@@ -287,15 +267,32 @@ class HollowScheduler:
         if order:  # after a complete search, advance by one node, so that equal nodes take turns
             self._start = (self._start + (looked_at if looked_at < len(order) else 1)) % len(order)
         if not fitting:
-            return None, reasons
-        return best(demand, fitting, usages, placements.siblings(demand.owner)), reasons
+            return None, rejections
+        nodes: Sequence[NodeView] = fitting
+        if self._devices is not None and attempt.devices is not NO_DEVICES:
+            nodes = self._devices.preferred(attempt.devices, fitting)
+        return best(demand, nodes, usages, placements.siblings(demand.owner)), ()
 
-    def _bind(self, key: Key, entry: Entry, pod: Object, placement: Placement, placements: Placements) -> Step[None]:
+    def _first_choices(self, attempt: SchedulingAttempt) -> Iterable[str]:
+        """Yield the node for which the pod's claims were bound, and the node that the pod is nominated to."""
+        if attempt.key in self._prepared:
+            yield self._prepared[attempt.key]
+        nomination = self._nominations.get(attempt.key, attempt.entry.uid)
+        if nomination is not None:
+            yield nomination.node
+
+    def _misfits(self, attempt: SchedulingAttempt, node: NodeView, placements: Placements) -> Sequence[str]:
+        usage = placements.usages.get(node.name, UNUSED)
+        usage = self._nominations.usage(node.name, usage, attempt.key, attempt.demand)
+        return self._filters.misfits(attempt, node, usage)
+
+    def _bind(self, attempt: SchedulingAttempt, placement: Placement, placements: Placements) -> Step[None]:
+        key, pod = attempt.key, attempt.pod
         namespace, name = split_key(key)
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"name": name, "namespace": namespace, "uid": entry.uid},
+            "metadata": {"name": name, "namespace": namespace, "uid": placement.uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": placement.node},
         }
         command = Create(PODS.id, namespace, encode_object(binding), name=name, subresource="binding")
@@ -308,23 +305,60 @@ class HollowScheduler:
         # The pod was deleted, bound by another program, or replaced: its event enqueues it.
         if not isinstance(outcome, NotFound | Conflict):
             raise CommandError(command, outcome)
+        if self._devices is not None and attempt.devices is not NO_DEVICES:
+            yield from self._devices.unreserve_all(pod)
 
-    def _wait(self, key: Key, pod: Object, demand: Demand, placements: Placements, message: str) -> Step[RequeueAfter]:
-        """Record why the pod is unschedulable, and retry later."""
+    def _give_up(
+        self, attempt: SchedulingAttempt, placements: Placements, message: str, rejections: Sequence[Rejection]
+    ) -> Step[RequeueAfter]:
+        """Release idle claims or preempt pods if that may help the pod, and record why it is unschedulable."""
+        if self._preemptor is None or not self._order:
+            return (yield from self._wait(attempt, placements, message, PreemptionPlan()))
+        about_claims = NO_CLAIMS
+        if self._devices is not None:
+            about_claims = yield from self._devices.after_failure(attempt.devices, attempt.pod)
+        plan = self._preemptor.plan(
+            attempt, rejections, self._filters, placements, self._nominations, nodes=len(self._order)
+        )
+        if plan.node:
+            self._nominations.put(attempt.key, nomination_of(attempt, plan.node))
+        else:
+            message = f"{message} {about_claims}, {plan.message}"
+        later = yield from self._wait(attempt, placements, message, plan)
+        yield from self._preemptor.carry_out(attempt, plan, self._nominations)
+        return later
+
+    def _wait(
+        self,
+        attempt: SchedulingAttempt,
+        placements: Placements,
+        message: str,
+        plan: PreemptionPlan,
+        *,
+        reason: str = "Unschedulable",
+    ) -> Step[RequeueAfter]:
+        """Record why the pod is unschedulable, and retry later. plan: determines status.nominatedNodeName."""
+        key, pod, demand = attempt.key, attempt.pod, attempt.demand
         wait = self._waits.get(key)
         if wait is None or wait.demand != demand:
             wait = self._waits[key] = _Wait(demand)
         wait.attempts, wait.looks = wait.attempts + 1, 0
-        wait.changes = self._node_changes + placements.releases
+        wait.changes = self._changes(pod, placements)
         backoff = wait.backoff(wait.attempts)
         wait.until = self._clock.monotonic() + backoff
         yield record(PODS, pod, "Warning", "FailedScheduling", message)
-        conditions = (pod.get("status") or {}).get("conditions")
+        status = pod.get("status") or {}
         condition = changed_condition(
-            conditions, "PodScheduled", False, "Unschedulable", message, now=self._clock.now()
+            status.get("conditions"), "PodScheduled", False, reason, message, now=self._clock.now()
         )
-        if condition is not None:
-            yield from must(merge_status(PODS, pod, {"conditions": [condition]}), but=(NotFound, Conflict))
+        changes: Object = {} if condition is None else {"conditions": [condition]}
+        if not plan.keeps_nomination:
+            if not plan.node:
+                self._nominations.remove(key)
+            if (status.get("nominatedNodeName") or "") != plan.node:
+                changes["nominatedNodeName"] = plan.node or None
+        if changes:
+            yield from must(merge_status(PODS, pod, changes), but=(NotFound, Conflict))
         return RequeueAfter(backoff)
 
 
@@ -346,11 +380,12 @@ def unusable_message(nodes: int, why: UnresolvableError) -> str:
 CLIENT = "hollow-scheduler"
 
 
-def scheduler_spec(*, volumes: bool = True) -> ControllerSpec:
+def scheduler_spec(*, volumes: bool = True, devices: bool = False) -> ControllerSpec:
     """Return the spec of the hollow scheduler.
 
     volumes: let pods wait for their claims, and select nodes for claims that wait for a pod. Otherwise claims and
         volumes are not watched.
+    devices: allocate ResourceClaims of pods. Otherwise claims, slices and classes are not watched.
     """
     return ControllerSpec(
         name="hollow-scheduler-controller",
@@ -359,19 +394,27 @@ def scheduler_spec(*, volumes: bool = True) -> ControllerSpec:
         component=SCHEDULER_NAME,
         queues=(
             Queue(
-                watches=(*scheduler_watches(), *(volume_watches() if volumes else ())),
+                watches=(
+                    *scheduler_watches(),
+                    *(volume_watches() if volumes else ()),
+                    *(device_watches() if devices else ()),
+                ),
                 concurrency=MANY,
                 terminal=(),
             ),
         ),
+        reads=(POD_DISRUPTION_BUDGETS,),
         indexes=(
             PODS_BY_NODE,
             *((PODS_BY_CLAIM, VOLUMES_BY_CLAIM, UNCLAIMED_VOLUMES, ATTACHMENTS_BY_NODE) if volumes else ()),
+            *((PODS_BY_DEVICE_CLAIM, CLAIMS_BY_DEVICE) if devices else ()),
         ),
         facts=(VOLUME_FACTS, CLAIM_FACTS) if volumes else (),
         build=lambda context: HollowScheduler(
             tables=context.tables,
             clock=context.clock,
             volumes=PodVolumes(context.tables) if volumes else None,
+            devices=PodDevices(context.tables, context.clock) if devices else None,
+            preemptor=Preemptor(context.tables, context.clock),
         ),
     )

@@ -1,7 +1,8 @@
 """RBAC policy of the user that acts for all hollow nodes.
 
-The user may list and watch the pods and nodes of all of them, delete nodes, and create, expand,
-delete and attach volumes. For writes, each hollow kubelet acts as the user of its own node.
+The user may list and watch the pods and nodes of all of them, and what their scheduler considers; delete nodes; create,
+expand, delete and attach volumes; and publish devices that several nodes share. For writes, each hollow kubelet acts as
+the user of its own node.
 
 There is no upstream counterpart: there, each kubelet reads for itself.
 """
@@ -52,6 +53,17 @@ def hollow_nodes_policy() -> list[Object]:
                 "verbs": ["get", "list", "watch", "patch"],
             },
             {"apiGroups": ["storage.k8s.io"], "resources": ["volumeattachments/status"], "verbs": ["patch"]},
+            {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["get", "list", "watch"]},
+            {
+                "apiGroups": ["resource.k8s.io"],
+                "resources": ["deviceclasses", "resourceclaims"],
+                "verbs": ["get", "list", "watch"],
+            },
+            {
+                "apiGroups": ["resource.k8s.io"],
+                "resources": ["resourceslices"],
+                "verbs": ["get", "list", "watch", "create", "update", "delete"],
+            },
             {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
         ],
     }

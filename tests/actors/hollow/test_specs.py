@@ -158,7 +158,10 @@ def test_unschedulable_pod_waits_for_a_suitable_node(hollow: SimulatedCluster) -
     (recorded,) = events(hollow)
     assert recorded[1:] == (
         "FailedScheduling",
-        "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.",
+        (
+            "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector. no new claims to "
+            "deallocate, preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+        ),
     )
     hollow.merge(NODES, "hollow-node-1", {"metadata": {"labels": {"disk": "ssd"}}})
     hollow.run_for(2)

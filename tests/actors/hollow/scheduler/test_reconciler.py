@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from kcm.actors.hollow.nodes.fleet import make_fleet
-from kcm.actors.hollow.scheduler.reconciler import HollowScheduler, scheduler_watches
+from kcm.actors.hollow.scheduler.reconciler import HollowScheduler
+from kcm.actors.hollow.scheduler.watches import scheduler_watches
 from kcm.actors.reconciliation import Change
 from kcm.actors.simulation.driver import Driven, bodies, drive
 from kcm.protocols.messages.command_error import CommandError

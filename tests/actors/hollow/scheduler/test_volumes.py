@@ -27,7 +27,7 @@ from kcm.protocols.volumes import BIND_COMPLETED, PROVISIONED_BY, PROVISIONER, S
 from kcm.runtime.tables.lister import UnreadableError
 from tests.actors.hollow.objects import nodes, unassigned
 
-UNBOUND = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims."
+UNBOUND = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"
 LATER = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 
 
@@ -93,14 +93,17 @@ class World:
 @pytest.mark.parametrize(
     ("claims", "text"),
     [
-        ([], '0/3 nodes are available: persistentvolumeclaim "data" not found.'),
+        ([], '0/3 nodes are available: persistentvolumeclaim "data" not found. not found'),
         ([claim(class_=CLASS)], UNBOUND),
         ([claim(class_="")], UNBOUND),
         ([claim(class_="nowhere")], UNBOUND),
-        ([claim(meta=LATER)], '0/3 nodes are available: persistentvolumeclaim "data" is being deleted.'),
+        ([claim(meta=LATER)], '0/3 nodes are available: persistentvolumeclaim "data" is being deleted. not found'),
         (
             [claim(to="v", phase="Lost")],
-            '0/3 nodes are available: persistentvolumeclaim "data" bound to non-existent persistentvolume "v".',
+            (
+                '0/3 nodes are available: persistentvolumeclaim "data" bound to non-existent persistentvolume "v". '
+                "not found"
+            ),
         ),
         (
             [claim(to="v")],

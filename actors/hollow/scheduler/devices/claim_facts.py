@@ -1,0 +1,143 @@
+"""ResourceClaims of pods: their names, their devices, and the state of their allocations.
+
+Source: kubernetes v1.36 staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go;
+pkg/scheduler/framework/plugins/dynamicresources/{dynamicresources,allocateddevices}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kcm.actors.hollow.scheduler.devices.inventory import DeviceId
+from kcm.actors.reconciliation import Index
+from kcm.protocols.conditions import is_true
+from kcm.protocols.objects import Object, make_key, name_of, namespace_of, uid_of
+from kcm.protocols.resources import PODS, RESOURCE_CLAIMS
+from kcm.protocols.times import format_time, parse_time
+
+BINDING_TIMEOUT = 600.0  # seconds for the binding conditions of devices
+MOST_ALTERNATIVES = 8  # of one request
+PENDING = "*"  # value of the index for unassigned pods with claims
+DEDICATED, SHARED = "dedicated ", "shared "
+
+
+class ClaimReference(NamedTuple):
+    """Reference of a pod to a claim.
+
+    name: name of the claim; None while the claim of a template does not exist.
+    is_own: the claim was created from a template for this pod, and must be owned by it.
+    """
+
+    name: str | None
+    is_own: bool
+
+
+def claim_references(pod: Mapping[str, Any]) -> Iterator[ClaimReference]:
+    """Yield the claims of spec.resourceClaims. A claim that is intentionally not created is omitted."""
+    generated = {
+        status.get("name"): status.get("resourceClaimName")
+        for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ()
+    }
+    for reference in (pod.get("spec") or {}).get("resourceClaims") or ():
+        if reference.get("resourceClaimName") is not None:
+            yield ClaimReference(reference["resourceClaimName"], is_own=False)
+        elif reference.get("name") not in generated:
+            yield ClaimReference(None, is_own=True)
+        elif generated[reference["name"]] is not None:
+            yield ClaimReference(generated[reference["name"]], is_own=True)
+
+
+def has_claims(pod: Mapping[str, Any]) -> bool:
+    return bool((pod.get("spec") or {}).get("resourceClaims"))
+
+
+def _users(pod: Object) -> Iterable[str]:
+    if not has_claims(pod):
+        return ()
+    keys = [make_key(namespace_of(pod), reference.name) for reference in claim_references(pod) if reference.name]
+    return keys if pod["spec"].get("nodeName") else [PENDING, *keys]
+
+
+def devices_of(allocation: Mapping[str, Any]) -> Iterator[tuple[DeviceId, Mapping[str, Any]]]:
+    """Yield the devices of an AllocationResult, with their results, except devices with admin access.
+
+    Devices with admin access may be allocated to other claims at the same time.
+    """
+    for result in (allocation.get("devices") or {}).get("results") or ():
+        if not result.get("adminAccess"):
+            yield DeviceId(result["driver"], result["pool"], result["device"]), result
+
+
+def allocation_in(claim: Mapping[str, Any]) -> Object | None:
+    allocation: Object | None = (claim.get("status") or {}).get("allocation")
+    return allocation
+
+
+def _allocations(claim: Object) -> Iterable[str]:
+    return [
+        f"{SHARED if result.get('shareID') else DEDICATED}{device}"
+        for device, result in devices_of(allocation_in(claim) or {})
+    ]
+
+
+PODS_BY_DEVICE_CLAIM = Index(PODS, "device claims", _users)  # by "namespace/name" of each ResourceClaim
+CLAIMS_BY_DEVICE = Index(RESOURCE_CLAIMS, "allocated devices", _allocations)
+
+
+class BindingReadiness(NamedTuple):
+    """State of the binding conditions of a claim. failed: a failure condition is true, or it is too late."""
+
+    ready: bool
+    failed: bool
+
+
+def is_reserved_for(claim: Object, pod: Object) -> bool:
+    users = (claim.get("status") or {}).get("reservedFor") or ()
+    return any(user.get("uid") == uid_of(pod) for user in users)
+
+
+def reserved_status(status: Mapping[str, Any], pod: Object, allocation: Object | None, *, now: float) -> Object:
+    user = {"resource": "pods", "name": name_of(pod), "uid": uid_of(pod)}
+    allocated = {**(allocation if allocation is not None else status["allocation"])}
+    allocated.setdefault("allocationTimestamp", format_time(now))
+    return {**status, "allocation": allocated, "reservedFor": [*(status.get("reservedFor") or ()), user]}
+
+
+def readiness(claim: Object, *, now: float) -> BindingReadiness:
+    """Return whether the binding conditions of the claim's devices are true. now: Unix seconds."""
+    status = claim.get("status") or {}
+    allocation = status.get("allocation") or {}
+    since = allocation.get("allocationTimestamp")
+    late = since is not None and parse_time(since) + BINDING_TIMEOUT < now
+    reported = {
+        (device.get("driver"), device.get("pool"), device.get("device")): device.get("conditions")
+        for device in status.get("devices") or ()
+    }
+    for result in (allocation.get("devices") or {}).get("results") or ():
+        wanted = result.get("bindingConditions") or ()
+        if not wanted:
+            continue
+        conditions = reported.get((result.get("driver"), result.get("pool"), result.get("device")))
+        if any(is_true(conditions, name) for name in result.get("bindingFailureConditions") or ()):
+            return BindingReadiness(ready=False, failed=True)
+        if not all(is_true(conditions, name) for name in wanted):
+            return BindingReadiness(ready=False, failed=late)
+    return BindingReadiness(ready=True, failed=False)
+
+
+def has_alternatives(claim: Object) -> bool:
+    requests = ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
+    return any(request.get("firstAvailable") for request in requests)
+
+
+def score(claims: Iterable[Object], allocations: Iterable[Object]) -> int:
+    """Return the score of allocations: the earlier the chosen alternatives of the claims' requests, the higher."""
+    total = 0
+    for claim, allocation in zip(claims, allocations, strict=False):
+        chosen = {result["request"] for result in allocation["devices"]["results"]}
+        for request in claim["spec"]["devices"]["requests"]:
+            for place, alternative in enumerate(request.get("firstAvailable") or ()):
+                if f"{request['name']}/{alternative['name']}" in chosen:
+                    total += MOST_ALTERNATIVES - place
+    return total

@@ -1,0 +1,73 @@
+"""Filters of nodes for one attempt to schedule a pod."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from kcm.actors.hollow.scheduler.demand import Demand
+from kcm.actors.hollow.scheduler.devices.claims import NO_DEVICES, PodDevices, RequestedDevices
+from kcm.actors.hollow.scheduler.node_fit import INSUFFICIENT, NO_PORTS, TOO_MANY_PODS, NodeUsage, NodeView, misfits
+from kcm.actors.hollow.scheduler.volume_limits import TOO_MANY_VOLUMES, USED_BY_ANOTHER_POD
+from kcm.actors.hollow.scheduler.volumes import NOTHING, Claimed, PodVolumes
+from kcm.protocols.objects import Key, Object
+from kcm.runtime.tables.table import Entry
+
+_OF_PODS = frozenset({NO_PORTS, TOO_MANY_PODS, TOO_MANY_VOLUMES, USED_BY_ANOTHER_POD})
+
+
+class SchedulingAttempt(NamedTuple):
+    """Pod to schedule, with what it needs."""
+
+    key: Key
+    entry: Entry
+    pod: Object
+    demand: Demand
+    claimed: Claimed = NOTHING
+    devices: RequestedDevices = NO_DEVICES
+
+
+class Rejection(NamedTuple):
+    """Node that cannot be used, and the reasons in kube-scheduler's words."""
+
+    node: NodeView
+    reasons: Sequence[str]
+
+
+class Filters:
+    """Filters of the pod itself, its volumes and its devices, in the order of kube-scheduler."""
+
+    def __init__(self, volumes: PodVolumes | None, devices: PodDevices | None) -> None:
+        self._volumes, self._devices = volumes, devices
+
+    def misfits(self, attempt: SchedulingAttempt, node: NodeView, usage: NodeUsage) -> Sequence[str]:
+        """Return the reasons why the pod does not fit the node; empty if it fits.
+
+        Raises AllocationError if a claim or DeviceClass of the pod is invalid.
+        """
+        why = misfits(attempt.demand, node, usage)
+        if not why and self._volumes is not None and attempt.claimed is not NOTHING:
+            why = self._volumes.misfits(attempt.claimed, node, usage)
+        if not why and self._devices is not None and attempt.devices is not NO_DEVICES:
+            why = self._devices.misfits(attempt.devices, node)
+        return why
+
+
+def counted(rejections: Iterable[Rejection]) -> Counter[str]:
+    """Return the number of nodes by reason."""
+    return Counter(reason for rejection in rejections for reason in rejection.reasons)
+
+
+def may_be_preempted(demand: Demand, node: NodeView, reasons: Iterable[str]) -> bool:
+    """Report whether these reasons of misfits may disappear if pods are removed from the node.
+
+    A request that exceeds the whole node does not.
+    """
+    for reason in reasons:
+        if reason in _OF_PODS:
+            continue
+        resource = reason.removeprefix(INSUFFICIENT)
+        if resource == reason or dict(demand.requests).get(resource, 0) > node.allocatable.get(resource, 0):
+            return False
+    return True

@@ -1,0 +1,118 @@
+"""Changes after which the scheduler tries pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
+from kcm.actors.hollow.scheduler.devices.claim_facts import PENDING, PODS_BY_DEVICE_CLAIM, allocation_in
+from kcm.actors.hollow.scheduler.node_fit import node_view
+from kcm.actors.hollow.scheduler.volume_limits import limit_watches
+from kcm.actors.reconciliation import Change, Interest, Watch
+from kcm.actors.reconciliation.derived import NODE
+from kcm.protocols.messages.watches import EventType
+from kcm.protocols.objects import Key
+from kcm.protocols.pods import is_terminal
+from kcm.protocols.resources import (
+    DEVICE_CLASSES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    STORAGE_CLASSES,
+)
+from kcm.protocols.volumes import class_of, key_of_reference
+from kcm.runtime.tables.tables import Tables
+
+# Waiting pods that one change enqueues; the others are retried every MOST_BACKOFF seconds at the latest.
+MOST_WOKEN = 500
+
+
+def scheduler_watches() -> tuple[Watch[Key], ...]:
+    """Return the watches.
+
+    Every change of a pod is relevant: a resize of a bound pod changes no derived fact of the table.
+    """
+    return (
+        Watch(PODS, to=_pod_and_those_that_wait_for_room),
+        Watch(NODES, to=_those_that_wait_for_a_node, interest=Interest(types=(EventType.ADDED, EventType.MODIFIED))),
+    )
+
+
+def _pod_and_those_that_wait_for_room(change: Change, tables: Tables) -> Iterable[Key]:
+    yield change.key
+    entry = None if change.deleted else tables[PODS].entry(change.key)
+    if change.deleted or (entry is not None and is_terminal(entry.facts)):
+        yield from _waiting(tables)
+
+
+def _those_that_wait_for_a_node(change: Change, tables: Tables) -> Iterable[Key]:
+    if change.deleted:
+        return ()
+    if change.type != EventType.ADDED and change.old is not None and node_view(change.old) == node_view(change.new):
+        return ()  # a heartbeat
+    return _waiting(tables)
+
+
+def volume_watches() -> tuple[Watch[Key], ...]:
+    return (
+        Watch(PERSISTENT_VOLUME_CLAIMS, to=_those_that_use_claim),
+        Watch(PERSISTENT_VOLUMES, to=_those_that_wait_for_volume, interest=Interest(changed=("phase", "claim"))),
+        Watch(STORAGE_CLASSES, to=_those_that_wait_for_class, interest=Interest(types=(EventType.ADDED,))),
+        *limit_watches(_waiting),
+    )
+
+
+def _those_that_use_claim(change: Change, tables: Tables) -> Iterable[Key]:
+    return _users(tables, change.key)
+
+
+def _those_that_wait_for_volume(change: Change, tables: Tables) -> Iterable[Key]:
+    reference = (change.new.get("spec") or {}).get("claimRef")
+    if reference is not None:
+        return _users(tables, key_of_reference(reference))
+    return _users_of_class(tables, class_of(change.new))
+
+
+def _those_that_wait_for_class(change: Change, tables: Tables) -> Iterable[Key]:
+    return _users_of_class(tables, change.key)
+
+
+def _users_of_class(tables: Tables, class_: str) -> Iterable[Key]:
+    for claim in tables[PERSISTENT_VOLUME_CLAIMS].entries():
+        if claim.facts.class_ == class_ and claim.facts.phase != "Bound":
+            yield from _users(tables, claim.key)
+
+
+def _users(tables: Tables, claim: Key) -> Iterable[Key]:
+    return (entry.key for entry in tables[PODS].indexed_entries(CLAIMS, claim) if not entry.facts.node)
+
+
+def _waiting(tables: Tables) -> Iterable[Key]:
+    return (entry.key for entry in islice(tables[PODS].indexed_entries(NODE, ""), MOST_WOKEN))
+
+
+def device_watches() -> tuple[Watch[Key], ...]:
+    changed = Interest(types=(EventType.ADDED, EventType.MODIFIED))
+    return (
+        Watch(RESOURCE_CLAIMS, to=_those_that_wait_for_claim),
+        Watch(RESOURCE_SLICES, to=_those_that_wait_for_devices, interest=changed),
+        Watch(DEVICE_CLASSES, to=_those_that_wait_for_devices, interest=changed),
+    )
+
+
+def _those_that_wait_for_claim(change: Change, tables: Tables) -> Iterable[Key]:
+    """Yield the unassigned users of a claim, and all that wait for devices if the claim releases some."""
+    before = change.new if change.deleted else change.old
+    if before is not None and allocation_in(before) and (change.deleted or not allocation_in(change.new)):
+        yield from _those_that_wait_for_devices(change, tables)
+    index = PODS_BY_DEVICE_CLAIM.name
+    yield from (entry.key for entry in tables[PODS].indexed_entries(index, change.key) if not entry.facts.node)
+
+
+def _those_that_wait_for_devices(_change: Change, tables: Tables) -> Iterable[Key]:
+    pods = tables[PODS].indexed_entries(PODS_BY_DEVICE_CLAIM.name, PENDING)
+    return (entry.key for entry in islice(pods, MOST_WOKEN))
