@@ -1,7 +1,7 @@
 """Feature gates of the release after 1.36 that --emulated-version selects, as differences to 1.36.
 
 Source: kubernetes pkg/features/kube_features.go on the branch of 1.37, at the merge of 24 July 2026, k8s.io/apiserver,
-client-go, component-base and controller-manager of the same days, and the release notes of v1.37.0-rc.0 for the gates
+client-go, component-base and controller-manager from the same week, and the release notes of v1.37.0-rc.0 for the gates
 that were added or changed after that. docs/next-release.md lists what could not be verified.
 """
 
