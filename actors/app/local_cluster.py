@@ -58,6 +58,7 @@ class LocalCluster(Struct):
         disable_plugins: Collection[str] = tuple(NEED_CONTROLLERS),
         volumes: bool = False,
         attach: bool = False,
+        devices: bool = False,
         log: FilteringBoundLogger | None = None,
     ) -> Self:
         """Start a cluster in this directory, and return once the API server serves.
@@ -84,6 +85,7 @@ class LocalCluster(Struct):
             claims, such as persistentvolume-binder-controller of BUILT_IN.
         attach: pods also wait until their volumes are attached. For clusters with an attach-detach controller, such as
             persistentvolume-attach-detach-controller of BUILT_IN.
+        devices: nodes publish devices, and pods with ResourceClaims are scheduled.
         log: see ControllerSystem.
 
         The processes end with this one, however it ends. Nodes that end by themselves are restarted.
@@ -106,7 +108,9 @@ class LocalCluster(Struct):
             enable_plugins=tuple(enable_plugins),
             disable_plugins=tuple(disable_plugins),
         )
-        cluster = start_local_cluster(settings, nodes=nodes, zones=zones, volumes=volumes, attach=attach)
+        cluster = start_local_cluster(
+            settings, nodes=nodes, zones=zones, volumes=volumes, attach=attach, devices=devices
+        )
         if cluster.nodes is None:
             return cls(cluster.server, None)
         clock = SystemClock()
@@ -179,10 +183,11 @@ def start_local_cluster(
     zones: int = 1,
     volumes: bool = False,
     attach: bool = False,
+    devices: bool = False,
 ) -> LocalCluster:
     """Start a cluster and return once its API server serves; nodes register later. Raises LaunchError.
 
-    nodes, zones, volumes, attach: see LocalCluster.start.
+    nodes, zones, volumes, attach, devices: see LocalCluster.start.
     """
     server = launch(settings)
     fleet = None
@@ -200,5 +205,7 @@ def start_local_cluster(
             arguments.append("--volumes")
         if attach:
             arguments.append("--attach")
+        if devices:
+            arguments.append("--devices")
         fleet = KeptChild(lambda: start_module("kcm.actors.hollow.process", arguments), what=NODES)
     return LocalCluster(server, fleet)

@@ -18,13 +18,13 @@ from kcm.actors.command.greeting import LiveLine
 from kcm.actors.command.program import ControllerProgram
 from kcm.actors.command.server_settings import server_settings
 from kcm.actors.controllers.apimachinery import garbage_collector, namespace
+from kcm.actors.controllers.devices import resource_claim
 from kcm.actors.controllers.identity.options import ServiceAccountOptions
 from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from kcm.actors.controllers.storage import persistentvolume_binder
 from kcm.actors.engine.elector import Candidacy, Election, Migration
 from kcm.actors.options import Options
 from kcm.actors.options.validation import allow_list_fault
-from kcm.actors.options.versions import BINARY
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.protocols.admission_plugins import without_controllers
 from kcm.runtime.calls.prepared_calls import Calls
@@ -133,7 +133,6 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         collect_garbage=not launch.program.runs(garbage_collector.SPEC.name, options),
         empty_namespaces=not launch.program.runs(namespace.SPEC.name, options),
         service_ranges=tuple(cidr.strip() for cidr in ranges if cidr.strip()),
-        emulated_version="" if options.versions.emulation == BINARY else str(options.versions.emulation),
         account_key_file=options[ServiceAccountOptions].private_key_file,
         disable_plugins=tuple(sorted({*embedded.disable_plugins, *missing})),
     )
@@ -143,6 +142,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         zones=embedded.hollow_zones,
         volumes=launch.program.runs(persistentvolume_binder.SPEC.name, options),
         attach=launch.program.runs(ATTACH_DETACH, options),
+        devices=launch.program.runs(resource_claim.SPEC.name, options),
     )
     closing.callback(local.stop)
     return local

@@ -25,6 +25,7 @@ On a node:
     hollow.kcm.dev/heartbeat-seconds: "60"      interval of heartbeats (at least 1) instead of 10 s
     hollow.kcm.dev/ready: "false"               the kubelet reports NotReady from its next heartbeat on
     hollow.kcm.dev/terminate-after-seconds      default for all pods on the node
+    hollow.kcm.dev/devices                      devices that the node publishes; see device_pools.py
     hollow.kcm.dev/unpullable-images            applies to all pods on the node, besides their own annotation
     hollow.kcm.dev/resize-seconds               default for all pods on the node
     hollow.kcm.dev/attach-limit: "25"           number of volumes of the driver hollow.kcm.dev that it can have attached

@@ -42,6 +42,7 @@ PROGRAMS = {
     "hollow-provisioner": ("hollow-provisioner", ""),
     "hollow-attacher": ("hollow-attacher", ""),
     "hollow-resizer": ("hollow-resizer", ""),
+    "hollow-devices": ("hollow-devices", ""),
 }
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from kcm.actors.hollow import provisioner, resizer
 from kcm.actors.hollow.attacher import attacher_spec
+from kcm.actors.hollow.devices import devices_spec
 from kcm.actors.hollow.kubelet.expansion import expansion_spec
 from kcm.actors.hollow.kubelet.reconciler import kubelet_spec
 from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
@@ -61,6 +62,5 @@ def specs_of(
         kubelet_spec(fleet, volumes=volumes),
         scheduler_spec(volumes=volumes, devices=devices),
     )
-    if not volumes:
-        return nodes
-    return (*nodes, provisioner.SPEC, attacher_spec(attach=attach), resizer.SPEC, expansion_spec(fleet))
+    of_volumes = (provisioner.SPEC, attacher_spec(attach=attach), resizer.SPEC, expansion_spec(fleet))
+    return (*nodes, *(of_volumes if volumes else ()), *((devices_spec(fleet),) if devices else ()))

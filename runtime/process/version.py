@@ -12,15 +12,10 @@ _GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class Version(NamedTuple):  # not a Struct: --version imports no msgspec
-    """Version of a program.
-
-    kubernetes: the release that it implements.
-    emulated: the release that it emulates, such as "1.37"; "" for `kubernetes`.
-    """
+    """Version of a program. kubernetes: the release that it implements."""
 
     kubernetes: str
     kcm: str
-    emulated: str = ""
 
     @property
     def major(self) -> str:
@@ -29,10 +24,6 @@ class Version(NamedTuple):  # not a Struct: --version imports no msgspec
     @property
     def minor(self) -> str:
         return self.kubernetes.split(".")[1]
-
-    @property
-    def emulated_minor(self) -> str:
-        return (self.emulated or self.kubernetes).split(".")[1]
 
     @property
     def git_version(self) -> str:

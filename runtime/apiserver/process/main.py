@@ -166,7 +166,6 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
             snapshot=take_snapshot,
             audit=audit,
             anonymous=settings.allows_anonymous,
-            emulated=settings.emulated_version,
         )
         connections = BoundedConnections(connection_limits(raise_limit()), log=log)
         server, tls = http.server(connections), tls_context(certificates, settings.client_ca_file)
@@ -262,12 +261,11 @@ def _http_handler(
     snapshot: TakeSnapshot | None,
     audit: AuditLog | None,
     anonymous: bool,
-    emulated: str,
 ) -> ApiHttp:
     return ApiHttp(
         api,
         authenticator=Authenticator(api.user_of),
-        version=this_version()._replace(emulated=emulated),
+        version=this_version(),
         clock=clock,
         log=log,
         snapshot=snapshot,

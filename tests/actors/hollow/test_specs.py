@@ -66,7 +66,7 @@ def test_the_specs_are_three_controllers_with_clients_and_sources_of_their_own()
 
 
 def test_hollow_clients_have_the_names_of_upstream_programs() -> None:
-    clients = {spec.client for spec in hollow_specs(nodes=1, zones=1, volumes=True)}
+    clients = {spec.client for spec in hollow_specs(nodes=1, zones=1, volumes=True, devices=True)}
     assert clients == PROGRAMS.keys()
     agents = user_agents("hollow-cluster", PROGRAMS)
     assert {client: agent_prefix(agents.header(client)) for client in clients} == {
@@ -76,6 +76,7 @@ def test_hollow_clients_have_the_names_of_upstream_programs() -> None:
         "hollow-provisioner": "hollow-provisioner",
         "hollow-attacher": "hollow-attacher",
         "hollow-resizer": "hollow-resizer",
+        "hollow-devices": "hollow-devices",
     }
 
 

@@ -382,7 +382,7 @@ def test_claim_that_another_pod_uses_is_not_deallocated() -> None:
 
 # Devices that must be prepared before the pod is bound.
 
-CONDITIONS = {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"]}
+CONDITIONS: Mapping[str, Any] = {"bindingConditions": ["Ready"], "bindingFailureConditions": ["Broken"]}
 
 
 def reporting(made: Object, **conditions: str) -> Object:

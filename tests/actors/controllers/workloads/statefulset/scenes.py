@@ -113,7 +113,6 @@ class Scene:
         claims: Iterable[Object] = (),
         revisions: Iterable[Object] | None = None,
         several_unavailable: bool = False,
-        on_delete_completes: bool = False,
     ) -> None:
         self.bench = Bench(
             {
@@ -124,7 +123,7 @@ class Scene:
             }
         )
         self.metrics = Metrics()
-        self._several, self._on_delete_completes = several_unavailable, on_delete_completes
+        self._several = several_unavailable
         self.restart()
 
     def restart(self) -> None:
@@ -134,7 +133,6 @@ class Scene:
             clock=self.bench.clock,
             metrics=StatefulSetMetrics(self.metrics),
             several_unavailable=self._several,
-            on_delete_completes=self._on_delete_completes,
         )
 
     def sync(

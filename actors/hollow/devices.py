@@ -1,0 +1,149 @@
+"""Hollow device driver: publishes the devices of hollow nodes as ResourceSlices. Key: node name.
+
+device_pools.py describes the annotation of the node. A slice is written when the annotation changes, so that users may
+edit slices, for example to taint a device. Slices of one node are written by its kubelet's user, and others by the user
+of all hollow nodes. A silent node writes nothing.
+
+Source: kubernetes v1.36 staging/src/k8s.io/dynamic-resource-allocation/resourceslice/resourceslicecontroller.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from kcm.actors.hollow.behaviour import asked_silence, silence
+from kcm.actors.hollow.device_pools import (
+    CONTENT,
+    DEVICES,
+    PUBLISHER,
+    DevicePool,
+    content_of,
+    device_pools,
+    generation_after,
+    slices_of,
+)
+from kcm.actors.hollow.intervals import MANY, look_again
+from kcm.actors.hollow.nodes.fleet import HollowNode
+from kcm.actors.reconciliation import (
+    Change,
+    Index,
+    Reconciliation,
+    Step,
+    Watch,
+    create,
+    delete,
+    must,
+    patch,
+    record,
+)
+from kcm.actors.reconciliation.commands import in_name_of
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.protocols.messages.commands import Create, Delete, Patch
+from kcm.protocols.messages.outcomes import Conflict, NotFound
+from kcm.protocols.objects import Key, Object, annotations_of, labels_of, name_of, resource_version_of
+from kcm.protocols.resources import NODES, RESOURCE_SLICES
+from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.tables.tables import Tables
+
+W = TypeVar("W", Create, Patch, Delete)
+_SLICES_BY_NODE = Index(RESOURCE_SLICES, "publisher", lambda each: (labels_of(each).get(PUBLISHER) or "",))
+
+
+class HollowDevices:
+    """Reconciler of the slices of hollow nodes. Key: name of a node."""
+
+    def __init__(self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode]) -> None:
+        self._nodes, self._slices = tables[NODES], tables[RESOURCE_SLICES]
+        self._clock, self._fleet = clock, fleet
+        self._reported: dict[str, str] = {}  # by node, the invalid annotation that was reported
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        node = self._nodes.get(key)
+        there = {name_of(each): each for each in self._slices.indexed(_SLICES_BY_NODE.name, key)}
+        pools: list[DevicePool] = []
+        if node is not None:
+            quiet = silence(node, now=self._clock.now())
+            if quiet.silent:
+                return None if quiet.until is None else look_again(due=quiet.until, now=self._clock.now())
+            try:
+                pools = device_pools(node)
+            except ValueError as err:
+                text = annotations_of(node)[DEVICES]
+                if self._reported.get(key) != text:
+                    self._reported[key] = text
+                    yield record(NODES, node, "Warning", "InvalidDevices", f"annotation {DEVICES}: {err}")
+                return None  # keep what was published before
+            self._reported.pop(key, None)
+        wanted: set[str] = set()
+        for pool in pools:
+            assert node is not None
+            made = slices_of(pool, node, generation=1)
+            wanted.update(map(name_of, made))
+            yield from self._publish(pool, node, made, there)
+        for name, each in there.items():
+            if name not in wanted:
+                deletion = delete(RESOURCE_SLICES, each, depends_on=((NODES, key), (RESOURCE_SLICES, name)))
+                yield from must(self._by_publisher(key, each, deletion), but=(NotFound, Conflict))
+        return None
+
+    def _publish(self, pool: DevicePool, node: Object, made: list[Object], there: Mapping[str, Object]) -> Step[None]:
+        """Write the slices of a pool, all with a new generation, unless they are published already."""
+        of_pool = [
+            each
+            for each in there.values()
+            if (each["spec"]["driver"], each["spec"]["pool"]["name"]) == (pool.driver, pool.name)
+        ]
+        if all(name_of(each) in there for each in made) and all(
+            annotations_of(each).get(CONTENT) == content_of(pool) for each in of_pool
+        ):
+            return
+        for each in slices_of(pool, node, generation=generation_after(of_pool)):
+            known = there.get(name_of(each))
+            if known is None:
+                yield from must(self._by_publisher(name_of(node), each, create(RESOURCE_SLICES, each)))
+                continue
+            meta = {**each["metadata"], "resourceVersion": resource_version_of(known)}
+            spec = {"devices": None, "sharedCounters": None, **each["spec"]}
+            change = patch(RESOURCE_SLICES, name_of(each), {"metadata": meta, "spec": spec})
+            yield from must(self._by_publisher(name_of(node), each, change))
+
+    def _by_publisher(self, node: str, each: Object, command: W) -> W:
+        """Return the command with the credentials of the node, if the slice is only the node's."""
+        hollow = self._fleet.get(node)
+        if hollow is None or not each["spec"].get("nodeName") or self._nodes.entry(node) is None:
+            return command
+        return in_name_of(hollow.user, command)
+
+
+def _relevant(node: Object) -> tuple[str | None, ...]:
+    """Return the annotations that determine what is published."""
+    return (annotations_of(node).get(DEVICES), *asked_silence(node))
+
+
+def devices_spec(fleet: Mapping[str, HollowNode]) -> ControllerSpec:
+    def of_fleet(change: Change, _tables: Tables) -> Iterable[Key]:
+        if change.key not in fleet:
+            return ()
+        is_same = not change.deleted and change.old is not None and _relevant(change.old) == _relevant(change.new)
+        return () if is_same else (change.key,)
+
+    def publisher(change: Change, _tables: Tables) -> Iterable[Key]:
+        node = labels_of(change.new).get(PUBLISHER) or ""
+        return (node,) if node in fleet else ()
+
+    return ControllerSpec(
+        name="hollow-devices-controller",
+        never_blocks=True,
+        client="hollow-devices",
+        component="hollow-devices",
+        queues=(
+            Queue(
+                watches=(Watch(NODES, to=of_fleet), Watch(RESOURCE_SLICES, to=publisher)),
+                concurrency=MANY,
+                terminal=(),
+            ),
+        ),
+        indexes=(_SLICES_BY_NODE,),
+        build=lambda context: HollowDevices(tables=context.tables, clock=context.clock, fleet=fleet),
+    )
