@@ -193,6 +193,20 @@ CUSTOM_RESOURCE_DEFINITIONS = Resource(
     kind="CustomResourceDefinition",
     namespaced=False,
 )
+STORAGE_VERSIONS = Resource(
+    group="internal.apiserver.k8s.io",
+    version="v1alpha1",
+    plural="storageversions",
+    kind="StorageVersion",
+    namespaced=False,
+)
+STORAGE_VERSION_MIGRATIONS = Resource(
+    group="storagemigration.k8s.io",
+    version="v1beta1",
+    plural="storageversionmigrations",
+    kind="StorageVersionMigration",
+    namespaced=False,
+)
 VALIDATING_ADMISSION_POLICIES = Resource(
     group="admissionregistration.k8s.io",
     version="v1",

@@ -17,6 +17,8 @@ from kcm.actors.controllers.apimachinery import (
     garbage_collector,
     namespace,
     resourcequota,
+    storageversiongc,
+    storageversionmigrator,
     validatingadmissionpolicystatus,
 )
 from kcm.actors.controllers.bootstrap import signer, token_cleaner
@@ -99,8 +101,10 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     root_ca_publisher.SPEC,
     trust_bundle_publisher.SPEC,
     ephemeral_volume.SPEC,
+    storageversiongc.SPEC,
     resource_claim.SPEC,
     legacy_token_cleaner.SPEC,
     validatingadmissionpolicystatus.SPEC,
     service_cidr.SPEC,
+    storageversionmigrator.SPEC,
 )

@@ -84,9 +84,7 @@ UNBUILT: tuple[UnbuiltController, ...] = (
         options=AttachDetachOptions,
         checks=(_attach_detach_period,),
     ),
-    UnbuiltController(name="storageversion-garbage-collector-controller", aliases=("storage-version-gc",)),
     UnbuiltController(name="resourcepoolstatusrequest-controller"),
-    UnbuiltController(name="storage-version-migrator-controller", aliases=("svm",)),
     UnbuiltController(name="selinux-warning-controller", on_by_default=False),
 )
 

@@ -60,6 +60,8 @@ LOG_FILES: Mapping[str, tuple[str, ...]] = {
         token-cleaner-controller: tokencleaner
         ttl-after-finished-controller: ttlafterfinished_controller
         ttl-controller: ttl_controller
+        storageversion-garbage-collector-controller: gc_controller
+        storage-version-migrator-controller: storageversionmigrator resourceversion migrationrunner
         validatingadmissionpolicy-status-controller: typechecking
         volumeattributesclass-protection-controller: vac_protection_controller
         """.strip().splitlines()

@@ -19,6 +19,8 @@ from kcm.actors.controllers.apimachinery import (
     garbage_collector,
     namespace,
     resourcequota,
+    storageversiongc,
+    storageversionmigrator,
     validatingadmissionpolicystatus,
 )
 from kcm.actors.controllers.bootstrap import signer, token_cleaner
@@ -58,6 +60,7 @@ from kcm.actors.options import Options
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign.combined_settings import combined, switched_on_by_name
 from kcm.actors.simulation.campaign.setting import USUAL, WORKLOADS, Setting
+from kcm.actors.simulation.trials.apimachinery.storageversionmigrator import serve_migrations
 from kcm.actors.simulation.trials.certificates.keys import authority_files, reset
 from kcm.actors.simulation.trials.certificates.requesters import authorize
 from kcm.actors.simulation.trials.identity.key import key_file
@@ -186,6 +189,23 @@ QUOTAS_SETTING = Setting(
 # Type checks of admission policies.
 
 POLICIES_SETTING = Setting(name="policies", controllers=(validatingadmissionpolicystatus.SPEC,))
+
+# Versions of stored objects.
+
+MIGRATIONS_SETTING = Setting(
+    name="migrations",
+    controllers=(garbage_collector.SPEC, storageversionmigrator.SPEC),
+    options=lambda _scenario: flags("--feature-gates=StorageVersionMigrator=true"),
+    prepare=serve_migrations,
+    settled=400.0,  # a table may reach the checkpoint of its migration only by a bookmark
+)
+
+STORAGE_VERSIONS_SETTING = Setting(
+    name="storage-versions",
+    controllers=(storageversiongc.SPEC,),
+    options=lambda _scenario: flags("--feature-gates=APIServerIdentity=true,StorageVersionAPI=true"),
+    prepare=serve_migrations,
+)
 
 # Service accounts, their tokens, and the bundles of certificates that clients trust.
 
@@ -335,6 +355,8 @@ PARTS = (
     POLICIES_SETTING,
     SERVICE_RANGES_SETTING,
     CLAIMS_SETTING,
+    MIGRATIONS_SETTING,
+    STORAGE_VERSIONS_SETTING,
 )
 # First, so that controllers run in the order of the built-in ones.
 _ALL_ON = Setting(

@@ -9,6 +9,8 @@ from kcm.actors.simulation.trials.apimachinery import (
     garbage_collector,
     namespace,
     resourcequota,
+    storageversiongc,
+    storageversionmigrator,
     validatingadmissionpolicystatus,
 )
 from kcm.actors.simulation.trials.bootstrap import signer, token_cleaner
@@ -109,6 +111,8 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             persistentvolume_expander,
             resource_claim,
             podgroup_protection,
+            storageversionmigrator,
+            storageversiongc,
             nodes,
             kubelet,
             scheduler,

@@ -22,6 +22,12 @@ from kcm.runtime.apiserver.bootstrap.devices import (
 from kcm.runtime.apiserver.bootstrap.hollow_nodes import FORMER, hollow_nodes_policy
 from kcm.runtime.apiserver.bootstrap.metrics import metrics_policy, serves_metrics
 from kcm.runtime.apiserver.bootstrap.policy import AUTO_UPDATE, bootstrap_policy
+from kcm.runtime.apiserver.bootstrap.versions import (
+    serves_migrations,
+    serves_versions,
+    with_collector,
+    with_migrator,
+)
 from kcm.runtime.apiserver.bootstrap.workloads import serves_workloads, with_workloads
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.registry.policy_rules import missing, rules_in
@@ -39,6 +45,10 @@ def reconcile_roles(cluster: Cluster) -> None:
         policy = with_pool_status(policy)
     if serves_taint_rules(cluster):
         policy = with_taint_rules(policy)
+    if serves_migrations(cluster):
+        policy = with_migrator(policy)
+    if serves_versions(cluster):
+        policy = with_collector(policy)
     for wanted in (*policy, *hollow_nodes_policy(), *metrics):
         definition = cluster.registry.of_kind(wanted["apiVersion"], wanted["kind"])
         if definition is None:

@@ -9,9 +9,11 @@ Source: kubernetes pkg/controlplane/instance.go, DefaultAPIResourceConfigSource 
 
 from __future__ import annotations
 
+from kcm.runtime.apiserver.kinds.apiserverinternal import storage_version
 from kcm.runtime.apiserver.kinds.coordination import lease_candidate
 from kcm.runtime.apiserver.kinds.resource import device_taint_rule, resource_pool_status_request
 from kcm.runtime.apiserver.kinds.scheduling import pod_group, workload
+from kcm.runtime.apiserver.kinds.storagemigration import storage_version_migration
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 OFF_BY_DEFAULT: tuple[ResourceDefinition, ...] = (
@@ -20,4 +22,6 @@ OFF_BY_DEFAULT: tuple[ResourceDefinition, ...] = (
     pod_group.RESOURCE,
     device_taint_rule.RESOURCE,
     resource_pool_status_request.RESOURCE,
+    storage_version.RESOURCE,
+    storage_version_migration.RESOURCE,
 )

@@ -20,6 +20,7 @@ from kcm.actors.simulation.invariants.observer import Fail, Observation, Sent
 from kcm.protocols.objects import Object, name_of
 from kcm.runtime.apiserver.bootstrap.devices import with_pool_status, with_taint_rules
 from kcm.runtime.apiserver.bootstrap.policy import bootstrap_policy
+from kcm.runtime.apiserver.bootstrap.versions import with_collector, with_migrator
 from kcm.runtime.apiserver.bootstrap.workloads import with_workloads
 from kcm.runtime.apiserver.registry.policy_rules import rules_in
 from kcm.runtime.client.api import Request
@@ -52,12 +53,13 @@ class Right(NamedTuple):
 def roles(*, gated: bool = False) -> Mapping[str, frozenset[Right]]:
     """Return the rights of each client by its name.
 
-    gated: include the rights for the feature gates GenericWorkload, WorkloadWithJob, DRADeviceTaintRules and
-        DRAResourcePoolStatus.
+    gated: include the rights for the feature gates GenericWorkload, WorkloadWithJob, DRADeviceTaintRules,
+        DRAResourcePoolStatus, StorageVersionMigrator and StorageVersionAPI.
     """
     policy = bootstrap_policy()
     if gated:
         policy = with_pool_status(with_taint_rules(with_workloads(policy)))
+        policy = with_migrator(with_collector(policy))
     named = {name_of(role): role for role in policy if role["kind"] == "ClusterRole"}
     of_clients = {name.removeprefix(_CONTROLLER): role for name, role in named.items() if name.startswith(_CONTROLLER)}
     return {client: frozenset(_rights(role)) for client, role in {**of_clients, MANAGER: named[_MANAGER]}.items()}

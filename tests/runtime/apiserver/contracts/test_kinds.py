@@ -22,7 +22,8 @@ from tests.runtime.apiserver.contracts.kinds import play
 from tests.runtime.apiserver.contracts.kinds.tables import TABLES
 from tests.runtime.apiserver.contracts.requests import Exchange
 
-SERVED = (*BUILT_IN, *(definition for definition in OFF_BY_DEFAULT if definition.group == "resource.k8s.io"))
+ENABLED = ("resource.k8s.io", "internal.apiserver.k8s.io", "storagemigration.k8s.io")
+SERVED = (*BUILT_IN, *(definition for definition in OFF_BY_DEFAULT if definition.group in ENABLED))
 PLUGINS = WITHOUT_CONTROLLERS | {STORAGE_OBJECT_IN_USE_PROTECTION}
 KINDS = [(table, kind) for table, kinds in TABLES.items() for kind in kinds]
 DIFFERENCES = frozenset(

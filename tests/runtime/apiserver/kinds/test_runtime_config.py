@@ -8,7 +8,8 @@ BUNDLES, REQUESTS = "clustertrustbundles", "podcertificaterequests"
 CANDIDATES = "leasecandidates"
 WORKLOADS, GROUPS = "workloads", "podgroups"  # of an alpha version
 RULES, POOLS = "devicetaintrules", "resourcepoolstatusrequests"  # of a beta and an alpha version
-BETA, ALPHA = {BUNDLES, REQUESTS, CANDIDATES, RULES}, {WORKLOADS, GROUPS, POOLS}
+VERSIONS, MIGRATIONS = "storageversions", "storageversionmigrations"  # of an alpha and a beta version
+BETA, ALPHA = {BUNDLES, REQUESTS, CANDIDATES, RULES, MIGRATIONS}, {WORKLOADS, GROUPS, POOLS, VERSIONS}
 OPTIONAL = BETA | ALPHA
 
 
@@ -24,11 +25,16 @@ OPTIONAL = BETA | ALPHA
         (("scheduling.k8s.io/v1alpha2",), {WORKLOADS, GROUPS}),
         (("resource.k8s.io/v1beta2/devicetaintrules",), {RULES}),
         (("resource.k8s.io/v1alpha3",), {POOLS}),
+        (("internal.apiserver.k8s.io/v1alpha1",), {VERSIONS}),
+        (("storagemigration.k8s.io/v1beta1",), {MIGRATIONS}),
         (("api/all",), OPTIONAL),
         (("api/all=1", "api/beta=0"), ALPHA),
         (("api/all=1", "api/alpha=0"), BETA),
-        (("api/all", "certificates.k8s.io/v1beta1=false"), {CANDIDATES, RULES, *ALPHA}),
-        (("api/beta", "certificates.k8s.io/v1beta1/podcertificaterequests=false"), {BUNDLES, CANDIDATES, RULES}),
+        (("api/all", "certificates.k8s.io/v1beta1=false"), {CANDIDATES, RULES, MIGRATIONS, *ALPHA}),
+        (
+            ("api/beta", "certificates.k8s.io/v1beta1/podcertificaterequests=false"),
+            {BUNDLES, CANDIDATES, RULES, MIGRATIONS},
+        ),
         (("certificates.k8s.io/v1beta1=false",), set()),
     ],
 )

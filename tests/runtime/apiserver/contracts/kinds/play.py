@@ -14,10 +14,14 @@ from tests.runtime.apiserver.contracts.requests import JSON, Exchange, Given
 
 RESPONSES = Path(__file__).parents[1] / "responses" / "kinds"
 NAMESPACE = "contract"
-# Privileged pods are permitted, as on most clusters, and kinds of the table "devices" are served.
+# Privileged pods are permitted, as on most clusters, and kinds of the tables "devices" and "versions" are served.
 FLAGS = (
     "--allow-privileged=true",
-    "--runtime-config=resource.k8s.io/v1beta2/devicetaintrules=true,resource.k8s.io/v1alpha3=true",
+    (
+        "--runtime-config=resource.k8s.io/v1beta2/devicetaintrules=true,resource.k8s.io/v1alpha3=true,"
+        "storagemigration.k8s.io/v1beta1=true,internal.apiserver.k8s.io/v1alpha1=true"
+    ),
+    "--feature-gates=StorageVersionMigrator=true,StorageVersionAPI=true",
 )
 
 Overlay = Any

@@ -17,6 +17,7 @@ from tests.runtime.apiserver.contracts.kinds.tables import (
     rbac,
     resource,
     storage,
+    versions,
     workloads,
 )
 
@@ -34,5 +35,6 @@ TABLES: dict[str, Table] = {
     "rbac": rbac.TABLE,
     "resource": resource.TABLE,
     "storage": storage.TABLE,
+    "versions": versions.TABLE,
     "workloads": workloads.TABLE,
 }
