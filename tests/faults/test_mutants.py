@@ -66,6 +66,10 @@ FIRST = {
     "a type check is written to another policy of the name": 33,
     "a kind that was just defined is not type-checked": 1,
     "a schema that could not be fetched is skipped": 84,
+    "a service range is contained in a smaller one": 8,
+    "a service range is released at once": 3,
+    "the table decides whether a service range is in use": 2,
+    "a service range that another finalizer holds counts": 67,
 }
 HARMFUL = [mutant for mutant in MUTANTS if not mutant.held_by and mutant not in TENANTS]  # test_tenant_mutants.py
 

@@ -20,6 +20,8 @@ GRACE_PERIOD = 9.0  # seconds; deletionTimestamps have whole seconds
 class AddressesKeepTheirRange:
     """Invariant: the controller deletes no ServiceCIDR that is the only one with an address of a Service.
 
+    Another ServiceCIDR that is being deleted without the controller's finalizer does not count.
+
     It removes its finalizer ten seconds after the deletion at the earliest, keeps those of others, and writes nothing
     but finalizers and statuses of ServiceCIDRs.
     """
@@ -83,7 +85,12 @@ class AddressesKeepTheirRange:
 
     def _only_in(self, before: Object) -> Iterator[str]:
         name = name_of(before)
-        others = [network for found in self._cidrs.values() if name_of(found) != name for network in networks_of(found)]
+        others = [
+            network
+            for found in self._cidrs.values()
+            if name_of(found) != name and (FINALIZER in finalizers_of(found) or not is_deleting(found))
+            for network in networks_of(found)
+        ]
         for ip_address in self._addresses.values():
             address = parse_address(name_of(ip_address))
             if address is None or not is_allocated(ip_address):

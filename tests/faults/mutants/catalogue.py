@@ -19,6 +19,7 @@ from tests.faults.mutants.policies import POLICIES
 from tests.faults.mutants.processes import PROCESSES
 from tests.faults.mutants.quotas import QUOTAS
 from tests.faults.mutants.roles import ROLES
+from tests.faults.mutants.service_ranges import SERVICE_RANGES
 from tests.faults.mutants.services import SERVICES
 from tests.faults.mutants.stateful import STATEFUL
 from tests.faults.mutants.tenants import TENANTS
@@ -31,6 +32,7 @@ MUTANTS = (
     *WORKLOADS,
     *NODES,
     *SERVICES,
+    *SERVICE_RANGES,
     *TENANTS,
     *GARBAGE,
     *BUDGETS,

@@ -50,14 +50,16 @@ class _Story:
         if self._chance.random() < 0.2:
             return
         yield _delete(next(self._times), self._name)
-        ending = self._chance.choice(("services", "larger", "equal", "both", "nothing"))
+        ending = self._chance.choice(("services", "larger", "equal", "smaller", "both", "both", "nothing"))
         if ending == "services":
             yield from self._end_services()
         elif ending in ("larger", "both"):
             yield self._create(f"{self._name}-larger", "0.0/16")
+        elif ending == "smaller":
+            yield self._create(f"{self._name}-smaller", "0.0/30")  # it has no address of a Service
         elif ending == "equal":
             yield self._create(f"{self._name}-equal", "0.0/24")
-        if ending in ("larger", "equal") and self._chance.random() < 0.5:
+        if ending in ("larger", "equal", "smaller") and self._chance.random() < 0.5:
             yield _delete(next(self._times), f"{self._name}-{ending}")
             if self._chance.random() < 0.5:
                 yield from self._end_services()
@@ -69,7 +71,7 @@ class _Story:
         return f"10.{150 + self._number}.{rest}"
 
     def _create(self, name: str, rest: str) -> Action:
-        finalizers = [OTHERS] if self._chance.random() < 0.1 else []
+        finalizers = [OTHERS] if self._chance.random() < 0.25 else []
         body: Object = {"metadata": {"name": name, "finalizers": finalizers}, "spec": {"cidrs": [self._cidr(rest)]}}
         return create(next(self._times), SERVICE_CIDRS, body)
 
@@ -147,13 +149,14 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
-    """Return the number of ServiceCIDRs of each range by their state.
+    """Return the number of ServiceCIDRs of each range by their state, without those that another finalizer alone holds.
 
-    If two of them that contain the same address are deleted, it depends on timing which one remains.
+    If two of them that contain the same address are deleted, it depends on timing which one keeps its finalizer.
     """
     states = Counter(
         f"{name_of(found)[: len('range-0')]}: {'terminating' if is_deleting(found) else 'ready'} service CIDRs"
         for found in cluster.shown(SERVICE_CIDRS)
+        if FINALIZER in finalizers_of(found)
     )
     return dict(states)
 
