@@ -41,6 +41,7 @@ from kcm.actors.controllers.storage import (
     ephemeral_volume,
     persistentvolume_binder,
     persistentvolume_expander,
+    selinux_warning,
     volume_protection,
 )
 from kcm.actors.controllers.workloads import (
@@ -107,4 +108,5 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     validatingadmissionpolicystatus.SPEC,
     service_cidr.SPEC,
     storageversionmigrator.SPEC,
+    selinux_warning.SPEC,
 )

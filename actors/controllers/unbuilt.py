@@ -85,7 +85,6 @@ UNBUILT: tuple[UnbuiltController, ...] = (
         checks=(_attach_detach_period,),
     ),
     UnbuiltController(name="resourcepoolstatusrequest-controller"),
-    UnbuiltController(name="selinux-warning-controller", on_by_default=False),
 )
 
 

@@ -209,7 +209,10 @@ def _claims_of_class(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 def _volume_of_claim(change: Change, _tables: Tables) -> Iterable[Key]:
-    name = volume_name_of(change.new)
+    """Return the volume of a deleted claim, also if another claim has its name already."""
+    old = change.old
+    gone = change.new if change.deleted or old is None else old
+    name = volume_name_of(gone)
     return (name,) if name else ()
 
 

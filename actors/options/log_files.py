@@ -53,6 +53,7 @@ LOG_FILES: Mapping[str, tuple[str, ...]] = {
         resourceclaim-controller: controller
         root-ca-certificate-publisher-controller: publisher
         service-cidr-controller: servicecidrs_controller
+        selinux-warning-controller: metrics selinux_warning_controller volumecache
         serviceaccount-controller: serviceaccounts_controller
         serviceaccount-token-controller: tokens_controller
         statefulset-controller: stateful_pod_control stateful_set stateful_set_control stateful_set_utils

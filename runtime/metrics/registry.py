@@ -143,6 +143,10 @@ class Metrics:
         if known is not None:
             known[1].pop(labels, None)
 
+    def remove_all(self, family: Family) -> None:
+        """Remove all series of a family, such as those of an earlier incarnation of an actor."""
+        self._families.pop(family.name, None)
+
     def clear(self) -> None:
         """Remove all series. References to removed series remain usable, but their values are not shown."""
         self._families.clear()

@@ -79,6 +79,7 @@ _WORDS = {
     "podcertificaterequest-cleaner-controller": "PodCertificateRequest cleaner",
     "resourcequota-controller": "resource quota",
     "root-ca-certificate-publisher-controller": "root CA cert publisher",
+    "selinux-warning-controller": "SELinux warning",
     "serviceaccount-controller": "service account",
     "token-cleaner-controller": "token cleaner",
     "ttl-after-finished-controller": "TTL after finished",

@@ -44,6 +44,7 @@ from kcm.actors.controllers.storage import (
     ephemeral_volume,
     persistentvolume_binder,
     persistentvolume_expander,
+    selinux_warning,
     volume_protection,
 )
 from kcm.actors.controllers.workloads import (
@@ -259,10 +260,12 @@ POD_CERTIFICATES_SETTING = Setting(
 # Bootstrap tokens. Their controllers are off by default.
 
 BOOTSTRAP_CONTROLLERS = (signer.SPEC, token_cleaner.SPEC)
+# One list for all settings: of combined settings, only the last value of --controllers takes effect.
+OFF_BY_DEFAULT = (*BOOTSTRAP_CONTROLLERS, selinux_warning.SPEC)
 BOOTSTRAP_SETTING = Setting(
     name="bootstrap",
     controllers=BOOTSTRAP_CONTROLLERS,
-    options=lambda _scenario: flags(switched_on_by_name(BOOTSTRAP_CONTROLLERS)),
+    options=lambda _scenario: flags(switched_on_by_name(OFF_BY_DEFAULT)),
 )
 
 # Volumes, their claims, and the pods that use them.
@@ -276,7 +279,9 @@ VOLUMES_SETTING = Setting(
         attributes_class_protection.SPEC,
         ephemeral_volume.SPEC,
         persistentvolume_expander.SPEC,
+        selinux_warning.SPEC,
     ),
+    options=lambda _scenario: flags(switched_on_by_name(OFF_BY_DEFAULT)),
 )
 
 # Devices that pods claim.

@@ -6,8 +6,10 @@ templates.
 
 from __future__ import annotations
 
+import re
+
 from kcm.actors.controllers.storage.shared.expansion import allocated_storage
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, Recorded, decoded
 from kcm.protocols.objects import (
     Key,
     Object,
@@ -17,6 +19,7 @@ from kcm.protocols.objects import (
     is_deleting,
     key_of,
     labels_of,
+    make_key,
     name_of,
     namespace_of,
     uid_of,
@@ -269,3 +272,27 @@ class ExpansionsGoForward:
             )
             if parse_quantity(has) < parse_quantity(size):
                 fail(f"claim {key_of(claim)} gets {size}, and its volume has {has}")
+
+
+class SharedVolumesOnly:
+    """Invariant: a pod is warned of SELinux conflicts only with a pod of its namespace that uses one of its claims."""
+
+    name = "SELinux warnings are about pods that share volumes"
+    observes = (Committed, Recorded)
+
+    def __init__(self) -> None:
+        self._claims: dict[Key, set[Key]] = {}  # of each pod that ever had this key
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case Committed(changes):
+                for change in changes:
+                    if change.storage == PODS:
+                        pod = decoded(change.raw)
+                        self._claims.setdefault(key_of(pod), set()).update(claim_keys(pod))
+            case Recorded(record=record) if record.reason in ("SELinuxLabelConflict", "SELinuxChangePolicyConflict"):
+                found = re.search(r" conflicts with pod (\S+) ", record.message)
+                key = make_key(record.namespace, record.name)
+                other = None if found is None else make_key(record.namespace, found[1])
+                if other is None or not self._claims.get(key, set()) & self._claims.get(other, set()):
+                    fail(f"pod {key} is warned of {other}, with which it shares no claim")

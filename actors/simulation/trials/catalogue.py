@@ -42,6 +42,7 @@ from kcm.actors.simulation.trials.storage import (
     ephemeral_volume,
     persistentvolume_binder,
     persistentvolume_expander,
+    selinux_warning,
     volume_protection,
 )
 from kcm.actors.simulation.trials.trial import Trial
@@ -109,6 +110,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             validatingadmissionpolicystatus,
             service_cidr,
             persistentvolume_expander,
+            selinux_warning,
             resource_claim,
             podgroup_protection,
             storageversionmigrator,

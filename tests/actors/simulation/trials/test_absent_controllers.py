@@ -29,6 +29,7 @@ FIRST = {
     "persistentvolumeclaim-protection-controller": 3,
     "pod-garbage-collector-controller": 1,
     "podgroup-protection-controller": 1,
+    "selinux-warning-controller": 3,
     "service-lb-controller": 1,
     "taint-eviction-controller": 7,
     "volumeattributesclass-protection-controller": 3,
