@@ -25,6 +25,7 @@ from kcm.actors.controllers.storage import persistentvolume_binder
 from kcm.actors.engine.elector import Candidacy, Election, Migration
 from kcm.actors.options import Options
 from kcm.actors.options.validation import allow_list_fault
+from kcm.actors.options.versions import BINARY
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.protocols.admission_plugins import without_controllers
 from kcm.runtime.calls.prepared_calls import Calls
@@ -133,6 +134,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         collect_garbage=not launch.program.runs(garbage_collector.SPEC.name, options),
         empty_namespaces=not launch.program.runs(namespace.SPEC.name, options),
         service_ranges=tuple(cidr.strip() for cidr in ranges if cidr.strip()),
+        emulated_version="" if options.versions.emulation == BINARY else str(options.versions.emulation),
         account_key_file=options[ServiceAccountOptions].private_key_file,
         disable_plugins=tuple(sorted({*embedded.disable_plugins, *missing})),
     )

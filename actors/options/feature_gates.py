@@ -62,6 +62,7 @@ ALWAYS = frozenset(
     {
         "ControllerManagerReleaseLeaderElectionLockOnExit",
         "StaleControllerConsistencyDaemonSet",
+        "StaleControllerConsistencyHPA",  # of 1.37
         "StaleControllerConsistencyJob",
         "StaleControllerConsistencyReplicaSet",
         "StaleControllerConsistencyStatefulSet",
@@ -74,6 +75,18 @@ def gates_of(release: MinorVersion) -> Mapping[str, Gate]:
     """Return the known gates as this release has them."""
     if release == BINARY:
         return GATES
+    if release > BINARY:
+        from kcm.actors.options.later_gates import LATER, REMOVED
+
+        later: dict[str, Gate] = {}
+        for newer in (version for version in LATER if version <= release):
+            later |= {
+                name: Gate(stage.default, stage.stage, stage.locked)
+                for stage in LATER[newer]
+                for name in stage.names.split()
+            }
+        gone = {name for newer, names in REMOVED.items() if newer <= release for name in names}
+        return MappingProxyType({name: gate for name, gate in {**GATES, **later}.items() if name not in gone})
     from kcm.actors.options.earlier_gates import EARLIER  # few runs emulate a release
 
     gates = dict(GATES)
@@ -104,7 +117,7 @@ def resolve(
         component, _, name = qualified.rpartition(":")
         if component not in {"", COMPONENT}:
             errors.append(f"component not registered: {component}")
-        elif name not in GATES and name not in BULK:
+        elif name not in gates and name not in BULK:
             errors.append(f"unrecognized feature gate: {name}")
         elif not text:
             errors.append(f"missing bool value for {name}")
@@ -132,14 +145,23 @@ def resolve(
             errors.append(f"cannot set feature gate {name} to {str(value).lower()}, feature is locked to {fixed}")
         states[name] = value
     if not errors:
-        errors += _disabled_dependencies(states)
+        errors += _disabled_dependencies(states, _dependencies(versions.emulation))
     return MappingProxyType(states), errors
 
 
-def _disabled_dependencies(states: Mapping[str, bool]) -> list[str]:
+def _dependencies(release: MinorVersion) -> Mapping[str, tuple[str, ...]]:
+    """Return what each gate of a release depends on."""
+    if release <= BINARY:
+        return DEPENDENCIES
+    from kcm.actors.options.later_gates import later_dependencies
+
+    return later_dependencies(release)
+
+
+def _disabled_dependencies(states: Mapping[str, bool], dependencies: Mapping[str, tuple[str, ...]]) -> list[str]:
     """Return an error for each gate that is on though a gate that it depends on is off."""
     found = []
-    for name, others in DEPENDENCIES.items():
+    for name, others in dependencies.items():
         missing = [other for other in others if not states[other]]
         if states[name] and missing:
             found.append(f"{name} is enabled, but depends on features that are disabled: [{' '.join(missing)}]")
@@ -173,17 +195,20 @@ def without_effect(
     gates: the gates of the emulated release.
     """
     named = {qualified.rpartition(":")[2] for qualified, _ in settings}
-    parts = [f"{name}={str(states[name]).lower()}" for name in sorted(named - BULK.keys()) if _is_idle(name, states)]
+    parts = [
+        f"{name}={str(states[name]).lower()}" for name in sorted(named - BULK.keys()) if _is_idle(name, states, gates)
+    ]
     for bulk in sorted(named & BULK.keys()):
         switched = [name for name, gate in gates.items() if gate.stage == BULK[bulk] and name not in named]
-        idle = sum(1 for name in switched if _is_idle(name, states))
+        idle = sum(1 for name in switched if _is_idle(name, states, gates))
         if idle:
             parts.append(f"{idle} of {bulk}")
     return parts
 
 
-def _is_idle(name: str, states: Mapping[str, bool]) -> bool:
+def _is_idle(name: str, states: Mapping[str, bool], gates: Mapping[str, Gate]) -> bool:
     """Report whether the requested value differs from the effective one."""
     if name in ALWAYS:
         return not states[name]
-    return name not in WORKING and states[name] != DEFAULTS[name]
+    # What 1.36 does not have is as in the release that has it first.
+    return name not in WORKING and states[name] != DEFAULTS.get(name, gates[name].default)

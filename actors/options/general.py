@@ -105,8 +105,8 @@ class Generic(FlagStruct, frozen=True, kw_only=True):
     )
     emulated_version: tuple[str, ...] = flag(
         (),
-        "Release whose capabilities are emulated, as kube=1.35, from 1.33 to 1.36: feature gates have the stages and "
-        "defaults of that release. The default is 1.36.",
+        "Release whose capabilities are emulated, as kube=1.35, from 1.33 to 1.37: feature gates have the stages and "
+        "defaults of that release. The default is 1.36; 1.37 has not been compared with the real programs.",
     )
     min_compatibility_version: tuple[str, ...] = flag(
         (),

@@ -14,7 +14,7 @@ from kcm.actors.options.known_controllers import KnownController, aliases_of, fl
 from kcm.actors.options.known_gates import ALPHA, DEPRECATED, GA
 from kcm.actors.options.table import CORE_GROUPS, Options, all_flags
 from kcm.actors.options.validation import faults, unknown_controllers
-from kcm.actors.options.versions import CURRENT, version_faults
+from kcm.actors.options.versions import BINARY, CURRENT, version_faults
 from kcm.protocols.errors import aggregate
 from kcm.runtime.flags import declaration
 from kcm.runtime.flags.declaration import Flag, FlagError, Parsed
@@ -156,6 +156,9 @@ def _gate_warnings(options: Options, gates: Mapping[str, bool]) -> list[str]:
         if name in known and known[name].stage in by_stage and name != "TaintBasedEvictions"
     ]
     alpha = [name for name, is_enabled in gates.items() if is_enabled and known[name].stage == ALPHA]
+    if options.versions.emulation > BINARY:
+        release = options.versions.emulation
+        warnings.append(f"Release {release} is emulated from its source; it has not been compared with its programs")
     if alpha:  # also without --emulated-version, as the patch release of the binary is newer than any emulated version
         warnings.append(
             "component has alpha features enabled in emulated version, this is unsupported: "

@@ -29,7 +29,8 @@ class EffectiveVersions(NamedTuple):
     min_compatibility: MinorVersion
 
 
-BINARY = MinorVersion(1, 36)
+BINARY = MinorVersion(1, 36)  # compared with the real programs; emulated by default
+NEWEST = MinorVersion(1, 37)  # can be emulated as well, see later_gates.py
 FLOOR = MinorVersion(1, 33)  # of both flags: three minor versions before the binary's
 CURRENT = EffectiveVersions(BINARY, MinorVersion(BINARY.major, BINARY.minor - 1))
 
@@ -47,8 +48,8 @@ def version_faults(emulated: Iterable[str], min_compatible: Iterable[str]) -> li
     except ValueError as err:
         return [str(err)]
     faults = []
-    if not FLOOR <= emulation <= BINARY:
-        faults.append(f"emulation version {emulation} is not between [{FLOOR}, {BINARY}.0]")
+    if not FLOOR <= emulation <= NEWEST:
+        faults.append(f"emulation version {emulation} is not between [{FLOOR}, {NEWEST}.0]")
     if not FLOOR <= compatibility <= emulation:
         faults.append(f"minCompatibilityVersion version {compatibility} is not between [{FLOOR}, {emulation}]")
     return faults

@@ -12,10 +12,15 @@ _GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 class Version(NamedTuple):  # not a Struct: --version imports no msgspec
-    """Version of a program. kubernetes: the release that it implements."""
+    """Version of a program.
+
+    kubernetes: the release that it implements.
+    emulated: the release that it emulates, such as "1.37"; "" for `kubernetes`.
+    """
 
     kubernetes: str
     kcm: str
+    emulated: str = ""
 
     @property
     def major(self) -> str:
@@ -24,6 +29,10 @@ class Version(NamedTuple):  # not a Struct: --version imports no msgspec
     @property
     def minor(self) -> str:
         return self.kubernetes.split(".")[1]
+
+    @property
+    def emulated_minor(self) -> str:
+        return (self.emulated or self.kubernetes).split(".")[1]
 
     @property
     def git_version(self) -> str:

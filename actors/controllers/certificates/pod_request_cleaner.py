@@ -3,9 +3,9 @@
 In: PodCertificateRequests. Out: deletions, with the uid as precondition. A pass over all requests runs every five
 minutes.
 
-The controller runs if the feature gate PodCertificateRequest is enabled. API servers do not serve
-certificates.k8s.io/v1beta1 by default. If it is not served, the informer logs an error and retries, and the controller
-does nothing.
+The controller runs if the feature gate PodCertificateRequest is enabled. Up to 1.36 it reads
+certificates.k8s.io/v1beta1, which API servers do not serve by default, and from 1.37 on certificates.k8s.io/v1. If it
+is not served, the informer logs an error and retries, and the controller does nothing.
 
 Source: kubernetes v1.36 pkg/controller/certificates/cleaner/pcrcleaner.go. Difference: after a failed deletion the pass
 is repeated after 10 s, 20 s, …, not after five minutes.
@@ -15,7 +15,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from kcm.actors.options import Options
+from kcm.actors.options.versions import BINARY
 from kcm.actors.reconciliation import Reconciliation, batches, delete, together
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
 from kcm.protocols.messages.command_error import CommandError
@@ -30,12 +33,15 @@ from kcm.runtime.tables.tables import Tables
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-POD_CERTIFICATE_REQUESTS = Resource(
-    group="certificates.k8s.io",
-    version="v1beta1",
-    plural="podcertificaterequests",
-    kind="PodCertificateRequest",
-)
+
+def _in_version(version: str) -> Resource:
+    return Resource(
+        group="certificates.k8s.io", version=version, plural="podcertificaterequests", kind="PodCertificateRequest"
+    )
+
+
+POD_CERTIFICATE_REQUESTS = _in_version("v1beta1")
+STABLE_REQUESTS = _in_version("v1")  # of 1.37
 GATE = "PodCertificateRequest"
 PERIOD = 300.0  # seconds between two passes
 LIFE = 900.0  # seconds after which a request is deleted; signers must issue, deny or fail it before
@@ -54,8 +60,15 @@ def is_expired(request: Object, *, now: float) -> bool:
 class PodRequestCleaner:
     """Periodic pass that deletes expired PodCertificateRequests."""
 
-    def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
-        self._requests = tables[POD_CERTIFICATE_REQUESTS]
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        resource: Resource = POD_CERTIFICATE_REQUESTS,
+    ) -> None:
+        self._requests, self._resource = tables[resource], resource
         self._clock, self._log = clock, log
 
     def clean(self) -> Reconciliation:
@@ -66,10 +79,7 @@ class PodRequestCleaner:
         expired = [entry for entry in self._requests.entries() if self._is_expired(entry)]
         failures: list[CommandError] = []
         for batch in batches(expired, BATCH):
-            commands = [
-                delete(POD_CERTIFICATE_REQUESTS, entry, depends_on=((POD_CERTIFICATE_REQUESTS, entry.key),))
-                for entry in batch
-            ]
+            commands = [delete(self._resource, entry, depends_on=((self._resource, entry.key),)) for entry in batch]
             outcomes = yield from together(commands)
             for entry, command, outcome in zip(batch, commands, outcomes, strict=True):
                 if not isinstance(outcome, Done | NotFound | Conflict):
@@ -96,8 +106,19 @@ def is_enabled(options: Options) -> bool:
     return options.feature_gates[GATE]
 
 
+def requests_of(options: Options) -> Resource:
+    """Return the resource in the version that API servers of the emulated release serve."""
+    return STABLE_REQUESTS if options.versions.emulation > BINARY else POD_CERTIFICATE_REQUESTS
+
+
+def _of_release(spec: ControllerSpec, options: Options) -> ControllerSpec:
+    return replace(spec, reads=(requests_of(options),))
+
+
 def _build(context: ControllerContext) -> PodRequestCleaner:
-    return PodRequestCleaner(tables=context.tables, clock=context.clock, log=context.log)
+    return PodRequestCleaner(
+        tables=context.tables, clock=context.clock, log=context.log, resource=requests_of(context.options)
+    )
 
 
 SPEC = ControllerSpec(
@@ -107,6 +128,7 @@ SPEC = ControllerSpec(
     passes=(Pass("requests", every=PERIOD, run=PodRequestCleaner.clean),),
     reads=(POD_CERTIFICATE_REQUESTS,),
     build=_build,
+    adapted=_of_release,
     enabled_if=is_enabled,
     needs="--feature-gates=PodCertificateRequest=true",
 )

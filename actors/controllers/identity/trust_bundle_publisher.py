@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 GATE = "ClusterTrustBundle"
 SIGNER = "kubernetes.io/kube-apiserver-serving"
 GROUP, PLURAL = "certificates.k8s.io", "clustertrustbundles"
-VERSIONS = ("v1beta1", "v1alpha1")
+VERSIONS = ("v1", "v1beta1", "v1alpha1")
 QUEUE = "ca_cert_publisher_cluster_trust_bundles"
 KEY = ""
 ARRIVAL_CHECK = 1.0  # seconds between checks whether the informer of the bundles has synced

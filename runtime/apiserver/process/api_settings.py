@@ -8,6 +8,7 @@ from kcm.protocols.admission_plugins import enabled_plugins
 from kcm.runtime.apiserver.core.settings import SERVICE_RANGES, ApiSettings
 from kcm.runtime.apiserver.kinds.aggregated import AGGREGATED
 from kcm.runtime.apiserver.kinds.core.service.cluster_ips import read_service_ranges
+from kcm.runtime.apiserver.kinds.later_releases import with_later_kinds
 from kcm.runtime.apiserver.kinds.runtime_config import served_kinds
 from kcm.runtime.apiserver.process.failures import CannotServeError
 from kcm.runtime.apiserver.process.settings import RBAC, ServerSettings
@@ -36,7 +37,7 @@ def api_settings(settings: ServerSettings) -> ApiSettings:
 
 def _kinds(settings: ServerSettings) -> tuple[ResourceDefinition, ...]:
     try:
-        return served_kinds(settings.runtime_config)
+        return with_later_kinds(served_kinds(settings.runtime_config), settings.emulated_version)
     except ValueError as err:
         raise CannotServeError(f"--runtime-config: {err}") from err
 

@@ -166,6 +166,7 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
             snapshot=take_snapshot,
             audit=audit,
             anonymous=settings.allows_anonymous,
+            emulated=settings.emulated_version,
         )
         connections = BoundedConnections(connection_limits(raise_limit()), log=log)
         server, tls = http.server(connections), tls_context(certificates, settings.client_ca_file)
@@ -261,11 +262,12 @@ def _http_handler(
     snapshot: TakeSnapshot | None,
     audit: AuditLog | None,
     anonymous: bool,
+    emulated: str,
 ) -> ApiHttp:
     return ApiHttp(
         api,
         authenticator=Authenticator(api.user_of),
-        version=this_version(),
+        version=this_version()._replace(emulated=emulated),
         clock=clock,
         log=log,
         snapshot=snapshot,

@@ -38,6 +38,8 @@ class ServerSettings(FlagStruct, frozen=True, kw_only=True):
 
     # Group versions in addition to the default ones, as in kube-apiserver's flag --runtime-config.
     runtime_config: tuple[str, ...] = flag((), "API versions to serve that are off by default.")
+    # "" for the release of this program.
+    emulated_version: str = flag("", "Release whose API versions are served by default, such as 1.37.")
     # False: metrics.k8s.io is served by the server of an APIService.
     metrics: bool = flag(True, "Serve metrics.k8s.io for hollow pods.")
     # One range for each IP family, the default family first; () for the built-in default.

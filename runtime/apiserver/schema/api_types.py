@@ -43,6 +43,16 @@ _OWN_ENCODING: Mapping[str, Kind] = {
     f"{_EXTENSIONS_V1}.JSONSchemaPropsOrBool": "any",
     f"{_EXTENSIONS_V1}.JSONSchemaPropsOrStringArray": "any",
 }
+# Kinds of releases after the one that the file was generated from, and the kinds whose types they have.
+_LATER_KINDS = {
+    f"{group}/v1/{kind}{suffix}": f"{group}/{before}/{kind}{suffix}"
+    for group, before, kind in (
+        ("certificates.k8s.io", "v1beta1", "ClusterTrustBundle"),
+        ("certificates.k8s.io", "v1beta1", "PodCertificateRequest"),
+        ("resource.k8s.io", "v1beta2", "DeviceTaintRule"),
+    )
+    for suffix in ("", "List")
+}
 _TYPES = b'\n},"types":{\n'
 _TYPE = re.compile(rb'^"([^"]+)":', re.MULTILINE)
 
@@ -109,7 +119,8 @@ class ApiTypes:
         return None if name is None else self.find(name)
 
     def name_of(self, group: str, version: str, kind: str) -> str | None:
-        return self.kinds.get(f"{group}/{version}/{kind}" if group else f"{version}/{kind}")
+        key = f"{group}/{version}/{kind}" if group else f"{version}/{kind}"
+        return self.kinds.get(key) or self.kinds.get(_LATER_KINDS.get(key, ""))
 
     def closure(self, roots: Iterable[str]) -> Iterator[ApiType]:
         """Yield the types with the names in `roots`, and all types that their fields contain. Each is yielded once."""

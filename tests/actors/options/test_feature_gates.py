@@ -6,8 +6,10 @@ import pytest
 
 from kcm.actors.app.arguments import read_options
 from kcm.actors.options import InvalidOptionsError, Options
-from kcm.actors.options.feature_gates import ALWAYS, GATES, WORKING, resolve
+from kcm.actors.options.feature_gates import ALWAYS, GATES, WORKING, gates_of, resolve
 from kcm.actors.options.known_gates import DEPENDENCIES, STAGES
+from kcm.actors.options.later_gates import LATER, REMOVED, later_dependencies
+from kcm.actors.options.versions import NEWEST, MinorVersion
 
 
 def options(*argv: str) -> Options:
@@ -97,8 +99,8 @@ def test_settings_without_effect_cause_one_warning(setting: str, warning: str | 
 def test_every_gate_of_the_release_is_known_once() -> None:
     names = [name for stage in STAGES for name in stage.names.split()]
     assert len(names) == len(set(names)) == len(GATES) - 1 == 240
-    assert GATES.keys() >= WORKING | ALWAYS
-    assert not [name for name in WORKING | ALWAYS if GATES[name].locked]
+    assert GATES.keys() | gates_of(NEWEST).keys() >= WORKING | ALWAYS
+    assert not [name for name in WORKING | ALWAYS if name in GATES and GATES[name].locked]
 
 
 def test_deprecated_and_ga_gates_cause_warnings() -> None:
@@ -134,6 +136,16 @@ def test_gate_with_disabled_dependencies_is_refused(settings: str, errors: list[
 @pytest.mark.parametrize(
     ("release", "states"),
     [
+        (
+            "1.37",
+            {
+                "HPAScaleToZero": True,
+                "ClusterTrustBundle": True,
+                "PodCertificateRequest": True,
+                "MaxUnavailableStatefulSet": True,
+                "StatefulSetRecreateStrategy": False,
+            },
+        ),
         ("1.36", {"HPAConfigurableTolerance": True, "WatchListClient": True, "ComponentStatusz": True}),
         ("1.35", {"HPAConfigurableTolerance": True, "WatchListClient": True, "ComponentStatusz": False}),
         ("1.34", {"HPAConfigurableTolerance": False, "WatchListClient": False, "PodLevelResources": True}),
@@ -159,6 +171,40 @@ def test_gate_that_the_emulated_release_does_not_have_cannot_be_set() -> None:
             "min compatibility version 1.33"
         ),
     )
+
+
+def test_gates_that_a_later_release_removed_are_unrecognized() -> None:
+    (fault,) = faults("--emulated-version=1.37", "--feature-gates=SidecarContainers=true")
+    assert fault == "unrecognized feature gate: SidecarContainers"
+    (fault,) = faults("--feature-gates=HPAGeneration=true")
+    assert fault == "unrecognized feature gate: HPAGeneration"
+
+
+def test_gates_of_a_later_release_have_stages_and_dependencies() -> None:
+    (fault,) = faults("--emulated-version=1.37", "--feature-gates=HPAConfigurableTolerance=false")
+    assert fault == "cannot set feature gate HPAConfigurableTolerance to false, feature is locked to true"
+    (fault,) = faults("--emulated-version=1.37", "--feature-gates=PodGroupPreemptionPolicy=true")
+    assert fault == (
+        "PodGroupPreemptionPolicy is enabled, but depends on features that are disabled: [GenericWorkload]"
+    )
+    off = options("--emulated-version=1.37", "--feature-gates=PodCertificateRequest=false")
+    assert not off.feature_gates["PodCertificateRequest"]
+
+
+def test_release_that_was_not_compared_causes_a_warning() -> None:
+    assert options("--emulated-version=1.37").warnings == (
+        "Release 1.37 is emulated from its source; it has not been compared with its programs",
+    )
+
+
+def test_later_gates_exist_and_depend_on_gates_of_their_release() -> None:
+    for release, gone in REMOVED.items():
+        assert GATES.keys() >= gone
+        gates, dependencies = gates_of(MinorVersion(*release)), later_dependencies(release)
+        assert gates.keys() >= {*dependencies, *(other for others in dependencies.values() for other in others)}
+        names = [name for stage in LATER[release] for name in stage.names.split()]
+        assert len(names) == len(set(names))
+        assert not gone & set(names)
 
 
 def test_alpha_features_of_an_emulated_release_cause_a_warning() -> None:

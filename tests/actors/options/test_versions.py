@@ -1,6 +1,6 @@
 """The flags --emulated-version and --min-compatibility-version.
 
-The texts are those of kube-controller-manager 1.36 for the same values.
+The texts are those of kube-controller-manager for the same values, except that 1.36 is not the newest release here.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kcm.actors.options import InvalidOptionsError, parse_options
 from kcm.actors.options.versions import effective_versions, version_faults
 
 BELOW = (
-    "emulation version {0} is not between [1.33, 1.36.0]",
+    "emulation version {0} is not between [1.33, 1.37.0]",
     "minCompatibilityVersion version 1.33 is not between [1.33, {0}]",
 )
 
@@ -25,10 +25,12 @@ BELOW = (
         (("1.35.0",), (), []),
         (("kube=1.36",), ("kube=1.36",), []),
         (("1.36",), ("1.33",), []),
+        (("1.37",), ("kube=1.37",), []),
+        (("1.38",), (), ["emulation version 1.38 is not between [1.33, 1.37.0]"]),
         (("1.30",), (), [text.format("1.30") for text in BELOW]),
         (("kube=1.30",), (), [text.format("1.30") for text in BELOW]),
         (("1.32",), (), [text.format("1.32") for text in BELOW]),
-        (("1.99",), (), ["emulation version 1.99 is not between [1.33, 1.36.0]"]),
+        (("1.99",), (), ["emulation version 1.99 is not between [1.33, 1.37.0]"]),
         (("bogus",), (), ['could not parse "bogus" as version']),
         (("1",), (), ['illegal version string "1"']),
         (("01.35",), (), ['illegal zero-prefixed version component "01" in "01.35"']),
@@ -52,6 +54,7 @@ def test_versions_out_of_form_or_range_are_refused(
     [
         ((), (), ("1.36", "1.35")),
         (("1.35",), (), ("1.35", "1.34")),
+        (("1.37",), (), ("1.37", "1.36")),
         (("kube=1.33",), (), ("1.33", "1.33")),
         (("1.35",), ("1.33",), ("1.35", "1.33")),
         ((), ("1.36",), ("1.36", "1.36")),

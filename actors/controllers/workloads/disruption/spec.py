@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcm.actors.controllers.shared.option_checks import at_least_one
 from kcm.actors.controllers.shared.served_kinds import KINDS_ONLY
 from kcm.actors.controllers.workloads.disruption.matching import (
     BUDGET_FACTS,
@@ -17,6 +18,7 @@ from kcm.actors.controllers.workloads.disruption.reconciler import (
     DisruptionReconciler,
 )
 from kcm.actors.controllers.workloads.disruption.stale_targets import MARKED_PODS, PODS_MARKED
+from kcm.actors.options import ControllerOptions
 from kcm.actors.reconciliation import Interest, Watch, itself
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Queue
 from kcm.protocols.messages.watches import EventType
@@ -28,12 +30,26 @@ from kcm.protocols.resources import (
     REPLICATION_CONTROLLERS,
     STATEFULSETS,
 )
+from kcm.runtime.flags.declaration import flag
 
 BUDGET_CHANGES = Interest(changed=("state",))
 POD_CHANGES = Interest(changed=("labels", "deleting", "ready"))  # the fields that the counts depend on
 
 WORKLOADS = (REPLICATION_CONTROLLERS, REPLICASETS, DEPLOYMENTS, STATEFULSETS)
 RESIZED = Interest(types=(EventType.MODIFIED,), changed=("replicas",))
+
+
+class DisruptionOptions(ControllerOptions, frozen=True, kw_only=True):
+    """Flags that kube-controller-manager has from 1.37 on."""
+
+    concurrent_syncs: int = flag(
+        1, "Number of PodDisruptionBudgets that are synced concurrently.", name="concurrent-disruption-syncs"
+    )
+    concurrent_stale_pod_syncs: int = flag(
+        1,
+        "Number of pods whose stale condition DisruptionTarget is reset concurrently.",
+        name="concurrent-disruption-stalepod-syncs",
+    )
 
 
 def _build(context: ControllerContext) -> DisruptionReconciler:
@@ -54,7 +70,7 @@ SPEC = ControllerSpec(
                 Watch(PODS, to=budgets_of_pod, interest=POD_CHANGES),
                 *(Watch(resource, to=budgets_of_workload, interest=RESIZED) for resource in WORKLOADS),
             ),
-            concurrency=1,
+            concurrency=lambda options: options[DisruptionOptions].concurrent_syncs,
             terminal=(),
         ),
         Queue(RECHECK_QUEUE, reconcile=DisruptionReconciler.recheck, concurrency=1, terminal=()),
@@ -62,7 +78,7 @@ SPEC = ControllerSpec(
             STALE_QUEUE,
             watches=(PODS_MARKED,),
             reconcile=DisruptionReconciler.clear_stale_target,
-            concurrency=1,
+            concurrency=lambda options: options[DisruptionOptions].concurrent_stale_pod_syncs,
             terminal=(),
         ),
         Queue(
@@ -76,5 +92,13 @@ SPEC = ControllerSpec(
     indexes=(MARKED_PODS,),
     facts=(BUDGET_FACTS, *(Facts(resource, workload_facts) for resource in WORKLOADS)),
     discovers=KINDS_ONLY,
+    options=DisruptionOptions,
+    checks=(
+        at_least_one("concurrent-disruption-syncs", lambda options: options[DisruptionOptions].concurrent_syncs),
+        at_least_one(
+            "concurrent-disruption-stalepod-syncs",
+            lambda options: options[DisruptionOptions].concurrent_stale_pod_syncs,
+        ),
+    ),
     build=_build,
 )

@@ -77,10 +77,12 @@ class StatefulSetReconciler:
         clock: Clock,
         metrics: StatefulSetMetrics,
         several_unavailable: bool = False,  # feature gate MaxUnavailableStatefulSet
+        on_delete_completes: bool = False,  # from 1.37 on, see status_of
     ) -> None:
         self._sets, self._pods = tables[STATEFULSETS], tables[PODS]
         self._claims, self._revisions = tables[PERSISTENT_VOLUME_CLAIMS], tables[CONTROLLER_REVISIONS]
         self._clock, self._metrics, self._several_unavailable = clock, metrics, several_unavailable
+        self._on_delete_completes = on_delete_completes
         self._backoff = ReplacementBackoff()
 
     def reconcile(self, key: Key) -> Reconciliation:
@@ -129,6 +131,7 @@ class StatefulSetReconciler:
             update=revisions.update_name,
             collision_count=revisions.collision_count,
             now=now,
+            on_delete_completes=self._on_delete_completes,
         )
         try:
             if differs(stateful_set, status):

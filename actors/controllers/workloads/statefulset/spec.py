@@ -10,6 +10,7 @@ from kcm.actors.controllers.workloads.statefulset.metrics import StatefulSetMetr
 from kcm.actors.controllers.workloads.statefulset.options import StatefulSetOptions
 from kcm.actors.controllers.workloads.statefulset.reconciler import StatefulSetReconciler
 from kcm.actors.options import Options
+from kcm.actors.options.versions import BINARY
 from kcm.actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.messages.watches import EventType
@@ -49,6 +50,7 @@ def build(context: ControllerContext) -> StatefulSetReconciler:
         clock=context.clock,
         metrics=StatefulSetMetrics(context.metrics),
         several_unavailable=context.options.feature_gates["MaxUnavailableStatefulSet"],
+        on_delete_completes=context.options.versions.emulation > BINARY,
     )
 
 

@@ -20,12 +20,21 @@ _LEFT_OUT_AS_ZERO = ("observedGeneration", "readyReplicas", "currentReplicas", "
 
 
 def status_of(
-    stateful_set: StatefulSet, pods: Iterable[Entry], *, current: str, update: str, collision_count: int, now: float
+    stateful_set: StatefulSet,
+    pods: Iterable[Entry],
+    *,
+    current: str,
+    update: str,
+    collision_count: int,
+    now: float,
+    on_delete_completes: bool = False,
 ) -> Object:
     """Compute the whole status from the pods. Source: computeReplicaStatus.
 
     current, update: names of the current and the update revision.
     now: Unix seconds.
+    on_delete_completes: whether the update of a set with the strategy OnDelete is complete too, once all of its pods
+        have the update revision. Upstream fixed this in 1.37; before, the current revision never changes.
     """
     replicas = ready = available = of_current = of_update = 0
     for pod in pods:
@@ -37,7 +46,7 @@ def status_of(
             revision = revision_of(pod)
             of_current += revision == current
             of_update += revision == update
-    if stateful_set.rolling and replicas == ready == of_update == stateful_set.replicas:
+    if (stateful_set.rolling or on_delete_completes) and replicas == ready == of_update == stateful_set.replicas:
         current, of_current = update, of_update  # the update is complete
     status = {
         "observedGeneration": stateful_set.generation,

@@ -113,6 +113,7 @@ class Scene:
         claims: Iterable[Object] = (),
         revisions: Iterable[Object] | None = None,
         several_unavailable: bool = False,
+        on_delete_completes: bool = False,
     ) -> None:
         self.bench = Bench(
             {
@@ -123,7 +124,7 @@ class Scene:
             }
         )
         self.metrics = Metrics()
-        self._several = several_unavailable
+        self._several, self._on_delete_completes = several_unavailable, on_delete_completes
         self.restart()
 
     def restart(self) -> None:
@@ -133,6 +134,7 @@ class Scene:
             clock=self.bench.clock,
             metrics=StatefulSetMetrics(self.metrics),
             several_unavailable=self._several,
+            on_delete_completes=self._on_delete_completes,
         )
 
     def sync(

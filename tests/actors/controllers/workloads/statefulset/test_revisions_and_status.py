@@ -116,14 +116,17 @@ def test_status_counts_pods_by_revision() -> None:
     }
 
 
-@pytest.mark.parametrize("strategy", ["RollingUpdate", "OnDelete"])
-def test_update_is_complete_when_all_pods_are_ready(strategy: str) -> None:
+@pytest.mark.parametrize(
+    ("strategy", "fixed", "complete"),
+    [("RollingUpdate", False, True), ("OnDelete", False, False), ("OnDelete", True, True)],  # fixed in 1.37
+)
+def test_update_is_complete_when_all_pods_are_ready(strategy: str, fixed: bool, complete: bool) -> None:
     before = {"replicas": 2, "availableReplicas": 2, "currentRevision": called("v1")}
     obj = a_set(2, image="v2", status=before, updateStrategy={"type": strategy})
     known = [revision("v1", 1), revision("v2", 2)]
-    driven = Scene(obj, member(0, image="v2"), member(1, image="v2"), revisions=known).sync()
+    members = member(0, image="v2"), member(1, image="v2")
+    driven = Scene(obj, *members, revisions=known, on_delete_completes=fixed).sync()
     status = status_written(driven) or {}
-    complete = strategy == "RollingUpdate"
     assert status["currentRevision"] == called("v2" if complete else "v1")
     assert status.get("currentReplicas") == (2 if complete else None)
 
