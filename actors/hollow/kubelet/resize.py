@@ -101,9 +101,9 @@ def resized(pod: Object, *, lack: Callable[[], str], seconds: float, now: float)
     return Resized(allocated, allocated, restarted=frozenset(_restarted(pod, known, allocated)), events=events)
 
 
-def same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
     """Report whether CPU and memory of two resources are equal."""
-    return all(_amount(one, part, name) == _amount(other, part, name) for part in _PARTS for name in RESIZABLE)
+    return all(_amount(left, part, name) == _amount(right, part, name) for part in _PARTS for name in RESIZABLE)
 
 
 def allocated_spec(pod: Object) -> Mapping[str, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kcm.actors.hollow.behaviour import has_csi_driver
 from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.mounts import MountedWhileUsed
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.csi import attached_volume, finalizer_of, is_attached
 from kcm.protocols.objects import finalizers_of, is_deleting, name_of
@@ -29,4 +30,9 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         yield "the CSIDriver does not exist"
 
 
-TRIAL = Trial(controller="hollow-attacher-controller", unsettled=_unsettled, deletes=(CSI_DRIVERS, VOLUME_ATTACHMENTS))
+TRIAL = Trial(
+    controller="hollow-attacher-controller",
+    unsettled=_unsettled,
+    invariants=lambda _cluster, _options: (MountedWhileUsed(),),
+    deletes=(CSI_DRIVERS, VOLUME_ATTACHMENTS),
+)
