@@ -200,12 +200,15 @@ STORAGE_VERSIONS = Resource(
     kind="StorageVersion",
     namespaced=False,
 )
-STORAGE_VERSION_MIGRATIONS = Resource(
-    group="storagemigration.k8s.io",
-    version="v1beta1",
-    plural="storageversionmigrations",
-    kind="StorageVersionMigration",
-    namespaced=False,
+STORAGE_VERSION_MIGRATIONS, STABLE_MIGRATIONS = (
+    Resource(
+        group="storagemigration.k8s.io",
+        version=version,
+        plural="storageversionmigrations",
+        kind="StorageVersionMigration",
+        namespaced=False,
+    )
+    for version in ("v1beta1", "v1")  # v1 from 1.37 on
 )
 VALIDATING_ADMISSION_POLICIES = Resource(
     group="admissionregistration.k8s.io",

@@ -30,10 +30,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kcm.actors.controllers.apimachinery.garbage_collector.options import GarbageCollectorOptions
 from kcm.actors.controllers.shared.served_kinds import DISCOVERY_RETRY
 from kcm.actors.options import Options
+from kcm.actors.options.versions import BINARY
 from kcm.actors.reconciliation import (
     Change,
     Interest,
@@ -75,7 +77,12 @@ from kcm.protocols.objects import (
     resource_version_of,
     split_key,
 )
-from kcm.protocols.resources import CUSTOM_RESOURCE_DEFINITIONS, STORAGE_VERSION_MIGRATIONS, Resource
+from kcm.protocols.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    STABLE_MIGRATIONS,
+    STORAGE_VERSION_MIGRATIONS,
+    Resource,
+)
 from kcm.protocols.times import format_time, parse_time
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.lister import Lister, UnreadableError
@@ -258,9 +265,16 @@ def empty_apply(resource: Resource, key: Key, uid: str, version: int) -> Command
 class StorageVersionMigrator:
     """Reconciler of the three queues."""
 
-    def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        resource: Resource = STORAGE_VERSION_MIGRATIONS,
+    ) -> None:
         self._tables, self._clock, self._log = tables, clock, log
-        self._migrations = tables[STORAGE_VERSION_MIGRATIONS]
+        self._migrations, self._resource = tables[resource], resource
         self._served: Sequence[ServedResource] | None = None
 
     def on_message(self, message: Any) -> tuple[()]:
@@ -443,7 +457,7 @@ class StorageVersionMigrator:
         yield from self._write_status(failed)
 
     def _write_status(self, migration: Object) -> Step[None]:
-        yield from must(update(STORAGE_VERSION_MIGRATIONS, migration, subresource="status"), but=(NotFound,))
+        yield from must(update(self._resource, migration, subresource="status"), but=(NotFound,))
 
 
 def _checkpoint_of(migration: Mapping[str, Any]) -> str:
@@ -482,8 +496,24 @@ def _check_needs(options: Options) -> Iterator[str]:
         yield "storage version migrator requires the InOrderInformers feature gate to be enabled"
 
 
+def migrations_of(options: Options) -> Resource:
+    """Return the resource in the version that API servers of the emulated release serve."""
+    return STABLE_MIGRATIONS if options.versions.emulation > BINARY else STORAGE_VERSION_MIGRATIONS
+
+
+def _of_release(spec: ControllerSpec, options: Options) -> ControllerSpec:
+    resource = migrations_of(options)
+    queues = tuple(
+        replace(queue, watches=tuple(replace(watch, resource=resource) for watch in queue.watches))
+        for queue in spec.queues
+    )
+    return replace(spec, queues=queues)
+
+
 def _build(context: ControllerContext) -> StorageVersionMigrator:
-    return StorageVersionMigrator(tables=context.tables, clock=context.clock, log=context.log)
+    return StorageVersionMigrator(
+        tables=context.tables, clock=context.clock, log=context.log, resource=migrations_of(context.options)
+    )
 
 
 SPEC = ControllerSpec(
@@ -522,4 +552,5 @@ SPEC = ControllerSpec(
     # The garbage collector's tables. Without it there are none, and every migration fails.
     discovers=Discovered(select=_every_resource, to=_no_keys, interest=NOTHING, only_shared=True),
     build=_build,
+    adapted=_of_release,
 )

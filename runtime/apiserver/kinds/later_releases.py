@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kcm.runtime.apiserver.kinds.certificates import cluster_trust_bundle, pod_certificate_request
 from kcm.runtime.apiserver.kinds.resource import device_taint_rule
+from kcm.runtime.apiserver.kinds.storagemigration import storage_version_migration
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 
 # By release, as in --emulated-version. They replace other versions of the same resource.
@@ -21,6 +22,7 @@ LATER_KINDS: Mapping[str, tuple[ResourceDefinition, ...]] = {
         replace(cluster_trust_bundle.RESOURCE, version="v1"),
         replace(pod_certificate_request.RESOURCE, version="v1"),
         replace(device_taint_rule.RESOURCE, version="v1"),
+        replace(storage_version_migration.RESOURCE, version="v1"),
     )
 }
 

@@ -50,6 +50,7 @@ _LATER_KINDS = {
         ("certificates.k8s.io", "v1beta1", "ClusterTrustBundle"),
         ("certificates.k8s.io", "v1beta1", "PodCertificateRequest"),
         ("resource.k8s.io", "v1beta2", "DeviceTaintRule"),
+        ("storagemigration.k8s.io", "v1beta1", "StorageVersionMigration"),
     )
     for suffix in ("", "List")
 }
