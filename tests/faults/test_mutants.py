@@ -70,6 +70,10 @@ FIRST = {
     "a service range is released at once": 3,
     "the table decides whether a service range is in use": 2,
     "a service range that another finalizer holds counts": 67,
+    "a consumer that the cache does not show counts as gone": 3,
+    "names of claims are applied one by one": 2,
+    "a claim gets another name at each try": 1,
+    "a PodGroup goes as the cache shows its pods": 3,
 }
 HARMFUL = [mutant for mutant in MUTANTS if not mutant.held_by and mutant not in TENANTS]  # test_tenant_mutants.py
 

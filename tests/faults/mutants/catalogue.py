@@ -7,6 +7,7 @@ from tests.faults.mutants.autoscalers import AUTOSCALERS
 from tests.faults.mutants.bootstrap import BOOTSTRAP
 from tests.faults.mutants.budgets import BUDGETS
 from tests.faults.mutants.certificates import CERTIFICATES
+from tests.faults.mutants.claims import CLAIMS
 from tests.faults.mutants.clients import CLIENTS
 from tests.faults.mutants.crons import CRONS
 from tests.faults.mutants.daemons import DAEMONS
@@ -49,5 +50,6 @@ MUTANTS = (
     *STATEFUL,
     *VOLUMES,
     *AUTOSCALERS,
+    *CLAIMS,
     *POLICIES,
 )
