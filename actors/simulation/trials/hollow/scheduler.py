@@ -10,11 +10,12 @@ from kcm.actors.reconciliation import controlled_by
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.trials.scenario import NAMESPACE
 from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.csi import READ_WRITE_ONCE_POD
 from kcm.protocols.nodes import node_facts
-from kcm.protocols.objects import Object, controller_of, is_deleting, name_of
+from kcm.protocols.objects import Key, Object, controller_of, is_deleting, name_of
 from kcm.protocols.pods import is_terminal, pod_facts
 from kcm.protocols.resources import DAEMONSETS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
-from kcm.protocols.volumes import claims_of, class_of, is_bound, phase_of
+from kcm.protocols.volumes import claim_keys, claims_of, class_of, is_bound, phase_of
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
@@ -29,7 +30,8 @@ def _waits_for_claim(cluster: SimulatedCluster, pod: Object) -> bool:
     """Report whether the pod waits for one of its claims.
 
     It does if the claim is missing, terminating or Lost, if it is unbound although its class does not wait for the
-    first pod, or if it has the name of an ephemeral volume's claim, but is not the pod's.
+    first pod, if it has the name of an ephemeral volume's claim, but is not the pod's, or if another pod uses it and
+    only one may.
     """
     for use in claims_of(pod):
         claim = cluster.get(PERSISTENT_VOLUME_CLAIMS, use.claim)
@@ -39,7 +41,17 @@ def _waits_for_claim(cluster: SimulatedCluster, pod: Object) -> bool:
             return True
         if not is_bound(claim) and class_of(claim) != WAITING_CLASS:
             return True
+        if READ_WRITE_ONCE_POD in claim["spec"]["accessModes"] and _is_used(cluster, use.claim):
+            return True
     return False
+
+
+def _is_used(cluster: SimulatedCluster, claim: Key) -> bool:
+    """Report whether a pod that is bound to a node and not terminated uses the claim."""
+    return any(
+        facts.node and not is_terminal(facts) and claim in claim_keys(pod)
+        for pod, facts in cluster.shown_pods(NAMESPACE)
+    )
 
 
 def _is_kept_off(cluster: SimulatedCluster, pod: Object) -> bool:
