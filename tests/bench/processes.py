@@ -164,11 +164,11 @@ def real_manager(cluster: Cluster, directory: Path, *flags: str, controllers: st
 
 
 @contextlib.contextmanager
-def hollow_nodes(cluster: Cluster, *, nodes: int, zones: int) -> Iterator[None]:
-    """Run kcm's hollow nodes and scheduler in a separate process."""
+def hollow_nodes(cluster: Cluster, *, nodes: int, zones: int, attach: bool = False) -> Iterator[None]:
+    """Run kcm's hollow nodes and scheduler in a separate process. attach: with volumes that must be attached."""
     argv = [sys.executable, "-P", "-m", "kcm.actors.hollow.process", f"--kubeconfig={cluster.kubeconfig}"]
     process = subprocess.Popen(
-        [*argv, f"--nodes={nodes}", f"--zones={zones}"],
+        [*argv, f"--nodes={nodes}", f"--zones={zones}", *(["--volumes", "--attach"] if attach else [])],
         stdin=subprocess.PIPE,  # the process ends when this is closed
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

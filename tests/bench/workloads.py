@@ -19,7 +19,15 @@ import orjson
 from kcm.protocols.messages.commands import PatchType
 from kcm.protocols.times import parse_time
 from tests.bench.kubelets import node_name
-from tests.bench.processes import RAISED_LIMITS, ApiConnection, Cluster, Process, scratch, simulated_kubelets
+from tests.bench.processes import (
+    RAISED_LIMITS,
+    ApiConnection,
+    Cluster,
+    Process,
+    hollow_nodes,
+    scratch,
+    simulated_kubelets,
+)
 
 Figures = Iterator[tuple[str, dict[str, float]]]
 Start = Callable[..., Process]
@@ -29,6 +37,15 @@ TIMEOUT = 300.0
 PAGE = "200"  # pods deleted by one request
 APPS, BATCH = "/apis/apps/v1", "/apis/batch/v1"
 NODE_LABEL = "bench-place"
+ATTACHING = ",".join(
+    (
+        "statefulset-controller",
+        "persistentvolume-binder-controller",
+        "persistentvolume-attach-detach-controller",
+        "persistentvolumeclaim-protection-controller",
+        "node-lifecycle-controller",
+    )
+)
 MINUTE = 60.0
 MIN_LEAD = 15.0  # seconds between the creation of CronJobs and the minute in which they are due
 
@@ -42,6 +59,7 @@ class Sizes:
     completions: int = 2000
     parallel: int = 200
     cron_jobs: int = 200
+    hollow_nodes: int = 20
 
 
 LARGE_JOB = Sizes(completions=10_000, parallel=500)
@@ -96,6 +114,33 @@ def stateful_set(
             collection.create(_stateful_set("ready", count))
         yield f"parallel StatefulSet of {count}, ready", ready
         collection.delete("ready")
+
+
+def attached_volumes(
+    cluster: Cluster, api: ApiConnection, start: Start, namespace: Callable[[], str], sizes: Sizes = Sizes()
+) -> Figures:
+    """Measure a StatefulSet with a claim for each pod: until all pods are ready with their volumes attached, and from
+    scaling to zero until all volumes are detached. Nodes, scheduler, provisioner and attacher are hollow.
+    """
+    count = sizes.stateful
+    collection = _Collection(api, namespace(), f"{APPS}/namespaces/{{}}/statefulsets")
+    attachments = _Collection(api, collection.namespace, "/apis/storage.k8s.io/v1/volumeattachments")
+    with (
+        _running(cluster, start, ATTACHING) as process,
+        hollow_nodes(cluster, nodes=sizes.hollow_nodes, zones=1, attach=True),
+    ):
+        time.sleep(SETTLE)
+        with _measured(cluster, process, "pod", count) as attached:
+            with collection.reaching(_is_ready(count)), attachments.reaching(_is_attached, wanted=count):
+                collection.create(_stateful_set("attached", count, claims=True))
+        yield f"StatefulSet of {count} with claims, attached and ready", attached
+        with _measured(cluster, process, "pod", count) as detached:
+            with attachments.vanishing(count):
+                collection.patch("attached", {"spec": {"replicas": 0}})
+        yield f"StatefulSet of {count} with claims, scaled to 0 and detached", detached
+        collection.delete("attached")
+        claims = f"/api/v1/namespaces/{collection.namespace}/persistentvolumeclaims"
+        _must(api, "DELETE", claims, {"propagationPolicy": "Background"})
 
 
 def job(
@@ -162,6 +207,25 @@ class _Collection:
         pods = f"/api/v1/namespaces/{self.namespace}/pods"
         while orjson.loads(_must(self._api, "GET", pods, {}, limit="1"))["items"]:
             _must(self._api, "DELETE", pods, body, limit=PAGE)  # deleting thousands in one request would time out
+
+    @contextmanager
+    def vanishing(self, count: int) -> Iterator[None]:
+        """On exit, wait until the `count` objects that exist on entry are deleted."""
+        deleted: set[str] = set()
+        vanished = threading.Event()
+
+        def on_lines(lines: bytes) -> None:
+            for line in lines.splitlines():
+                event = orjson.loads(line)
+                if event["type"] == "DELETED":
+                    deleted.add(event["object"]["metadata"]["name"])
+            if len(deleted) >= count:
+                vanished.set()
+
+        with self._api.watching(self._path, on_lines):
+            yield
+            if not vanished.wait(TIMEOUT):
+                raise TimeoutError(f"{len(deleted)} of {count} at {self._path} are deleted after {TIMEOUT:.0f} s")
 
     @contextmanager
     def reaching(self, condition: Callable[[Mapping[str, Any]], bool], *, wanted: int = 1) -> Iterator[None]:
@@ -252,14 +316,19 @@ def _daemon_set(name: str) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name}, "spec": spec}
 
 
-def _stateful_set(name: str, replicas: int) -> dict[str, Any]:
-    spec = {
+def _stateful_set(name: str, replicas: int, *, claims: bool = False) -> dict[str, Any]:
+    spec: dict[str, Any] = {
         "replicas": replicas,
         "serviceName": name,
         "podManagementPolicy": "Parallel",
         "selector": {"matchLabels": {"app": name}},
         "template": _template(name),
     }
+    if claims:
+        spec["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+        storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        claim = {"metadata": {"name": "data"}, "spec": {**storage, "storageClassName": "hollow"}}
+        spec["volumeClaimTemplates"] = [claim]
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": spec}
 
 
@@ -302,6 +371,10 @@ def _status_has(workload: Mapping[str, Any], numbers: Mapping[str, int]) -> bool
     if status.get("observedGeneration") != workload["metadata"]["generation"]:
         return False
     return all(status.get(name, 0) == number for name, number in numbers.items())
+
+
+def _is_attached(attachment: Mapping[str, Any]) -> bool:
+    return bool((attachment.get("status") or {}).get("attached"))
 
 
 def _is_complete(job: Mapping[str, Any]) -> bool:
