@@ -39,6 +39,8 @@ NO_EXECUTE_KEYS = frozenset({NOT_READY, UNREACHABLE})
 EXCLUDE_DISRUPTION = "node.kubernetes.io/exclude-disruption"  # a label: the node is not counted in its zone's state
 EXCLUDE_BALANCERS = "node.kubernetes.io/exclude-from-external-load-balancers"  # a label
 LEAVING = "ToBeDeletedByClusterAutoscaler"  # a taint, of any effect
+OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"  # a taint, of any effect
+CONTROLLER_ATTACHES = "volumes.kubernetes.io/controller-managed-attach-detach"  # an annotation, with any value
 _FALSE = ("0", "f", "F", "false", "FALSE", "False")  # Go's strconv.ParseBool; an invalid value counts as true
 
 _ZONE_LABELS = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
@@ -62,6 +64,10 @@ class NodeFacts(Struct, frozen=True, kw_only=True):
     balancer_leaving: the node is being deleted, or will be soon by the cluster autoscaler.
     placement: name, labels and taints as JSON, for comparison: everything that can permanently exclude pods from the
         node.
+    attaches_for: the attach/detach controller attaches the volumes of its pods, not its kubelet.
+    out_of_service: it has the taint out-of-service, of any effect.
+    volumes_in_use: unique names of the volumes that its kubelet has mounted or may mount.
+    volumes_attached: unique names of the volumes that are reported as attached.
     """
 
     uid: str
@@ -80,6 +86,10 @@ class NodeFacts(Struct, frozen=True, kw_only=True):
     balancer_excluded: bool = False
     balancer_leaving: bool = False
     placement: bytes = b""
+    attaches_for: bool = False
+    out_of_service: bool = False
+    volumes_in_use: tuple[str, ...] = ()
+    volumes_attached: tuple[str, ...] = ()
 
 
 class LeaseFacts(Struct, frozen=True):
@@ -111,6 +121,7 @@ def node_facts(node: Object) -> NodeFacts:
         wanted.append(UNSCHEDULABLE)
     taints = _maps(spec.get("taints"), "spec.taints")
     node_info = _map(status.get("nodeInfo"), "status.nodeInfo")
+    in_use, attached = status.get("volumesInUse"), status.get("volumesAttached")
     return NodeFacts(
         uid=meta.get("uid") or "",
         zone=sys.intern(zone_of(labels)),
@@ -128,6 +139,10 @@ def node_facts(node: Object) -> NodeFacts:
         balancer_excluded=labels.get(EXCLUDE_BALANCERS, "false") not in _FALSE,
         balancer_leaving=bool(meta.get("deletionTimestamp")) or any(taint.get("key") == LEAVING for taint in taints),
         placement=orjson.dumps([meta.get("name") or "", labels, taints]),
+        attaches_for=CONTROLLER_ATTACHES in _map(meta.get("annotations"), "metadata.annotations"),
+        out_of_service=any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in taints),
+        volumes_in_use=_texts(in_use, "status.volumesInUse") if in_use else (),
+        volumes_attached=_names(attached, "status.volumesAttached") if attached else (),
     )
 
 
@@ -179,6 +194,16 @@ def _map(value: Any, field: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{field} is a map, got {value!r}")
     return value
+
+
+def _texts(value: Any, field: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError(f"{field} is a list of strings, got {value!r}")
+    return tuple(_text(each, field) for each in value)
+
+
+def _names(value: Any, field: str) -> tuple[str, ...]:
+    return tuple(_text(each.get("name"), field) for each in _maps(value, field))
 
 
 def _maps(value: Any, field: str) -> list[Mapping[str, Any]]:

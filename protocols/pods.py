@@ -39,6 +39,7 @@ class PodFacts(Struct, frozen=True, kw_only=True):
     deletion_cost: the value of the annotation pod-deletion-cost; 0 if it is missing or invalid.
     tolerations: spec.tolerations as JSON, for comparison; pods with equal tolerations share one bytes object.
     target: its node; while unassigned, the node that its required node affinity names, as for pods of DaemonSets.
+    stopped: it is being deleted, and none of its containers runs.
     """
 
     labels: Mapping[str, str]
@@ -54,6 +55,7 @@ class PodFacts(Struct, frozen=True, kw_only=True):
     ready_changed: float | None = None
     ips: str = ""
     target: str = ""
+    stopped: bool = False
 
     @property
     def ready_since(self) -> float | None:
@@ -127,6 +129,16 @@ def pod_facts(pod: Object) -> PodFacts:
         ready_changed=changed,
         ips=_ips(status),
         target=_shared_text(node or _named_node(spec.get("affinity")), "spec.nodeName"),
+        stopped=meta.get("deletionTimestamp") is not None and not _runs(status),
+    )
+
+
+def _runs(status: Mapping[str, Any]) -> bool:
+    """Report whether a container of a pod may run. Source: kubernetes v1.36 pkg/volume/util/util.go, notRunning."""
+    return any(
+        not _map(container.get("state"), f"status.{kind}").keys() & {"terminated", "waiting"}
+        for kind in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+        for container in _maps(status.get(kind), f"status.{kind}")
     )
 
 

@@ -36,6 +36,7 @@ from kcm.actors.controllers.identity import (
 from kcm.actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring, service_cidr
 from kcm.actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from kcm.actors.controllers.storage import (
+    attach_detach,
     attributes_class_protection,
     claim_protection,
     ephemeral_volume,
@@ -93,6 +94,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     node_route.SPEC,
     cloud_node_lifecycle.SPEC,
     persistentvolume_binder.SPEC,
+    attach_detach.SPEC,
     persistentvolume_expander.SPEC,
     clusterrole_aggregation.SPEC,
     claim_protection.SPEC,

@@ -17,7 +17,6 @@ from msgspec import Struct
 from kcm.actors.options import Check, ControllerOptions, Options
 from kcm.actors.options.known_controllers import is_enabled
 from kcm.runtime.flags.declaration import flag
-from kcm.runtime.flags.values import DURATION
 
 YEAR = 8760 * 3600.0
 
@@ -32,39 +31,12 @@ class UnbuiltController(Struct, frozen=True, kw_only=True):
     checks: tuple[Check, ...] = ()
 
 
-class AttachDetachOptions(ControllerOptions, frozen=True, kw_only=True):
-    configz_block = "AttachDetachController"
-
-    reconcile_sync_period: float = flag(
-        60.0,
-        "Interval at which attached volumes are compared with the status of nodes.",
-        name="attach-detach-reconcile-sync-period",
-        kind=DURATION,
-        config="ReconcilerSyncLoopPeriod",
-    )
-    disable_reconcile_sync: bool = flag(
-        False,
-        "Disable the comparison of attached volumes with the status of nodes.",
-        name="disable-attach-detach-reconcile-sync",
-        config="DisableAttachDetachReconcilerSync",
-    )
-    disable_force_detach_on_timeout: bool = flag(
-        False, "Disable the detachment of volumes by force after a timeout.", config="DisableForceDetachOnTimeout"
-    )
-
-
 class DeviceTaintEvictionOptions(ControllerOptions, frozen=True, kw_only=True):
     configz_block = "DeviceTaintEvictionController"
 
     concurrent_syncs: int = flag(
         8, "Number of pods and rules that are synced concurrently.", name="concurrent-device-taint-eviction-syncs"
     )
-
-
-def _attach_detach_period(options: Options) -> Iterator[str]:
-    attach = options[AttachDetachOptions]
-    if not attach.disable_reconcile_sync and attach.reconcile_sync_period < 1:
-        yield "duration time must be greater than one second as set via command line option reconcile-sync-loop-period"
 
 
 def _device_taint_workers(options: Options) -> Iterator[str]:
@@ -77,12 +49,6 @@ def _device_taint_workers(options: Options) -> Iterator[str]:
 UNBUILT: tuple[UnbuiltController, ...] = (
     UnbuiltController(
         name="device-taint-eviction-controller", options=DeviceTaintEvictionOptions, checks=(_device_taint_workers,)
-    ),
-    UnbuiltController(
-        name="persistentvolume-attach-detach-controller",
-        aliases=("attachdetach",),
-        options=AttachDetachOptions,
-        checks=(_attach_detach_period,),
     ),
     UnbuiltController(name="resourcepoolstatusrequest-controller"),
 )

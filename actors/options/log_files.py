@@ -40,6 +40,7 @@ LOG_FILES: Mapping[str, tuple[str, ...]] = {
         namespace-controller: namespace_controller namespaced_resources_deleter
         node-ipam-controller: cidr_allocator range_allocator
         node-lifecycle-controller: node_lifecycle_controller
+        persistentvolume-attach-detach-controller: attach_detach_controller operation_generator reconciler util
         persistentvolume-binder-controller: pv_controller pv_controller_base
         persistentvolume-expander-controller: expand_controller operation_generator
         persistentvolume-protection-controller: pv_protection_controller

@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec import structs
 
-from kcm.actors.controllers.nodes.pod_garbage_collector import OUT_OF_SERVICE_TAINT
 from kcm.actors.hollow.behaviour import RUN_SECONDS
 from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
 from kcm.actors.simulation.campaign.setting import Setting
@@ -39,6 +38,7 @@ from kcm.actors.simulation.trials.workloads.actions import (
     set_image,
     workload,
 )
+from kcm.protocols.nodes import OUT_OF_SERVICE_TAINT
 from kcm.protocols.objects import make_key
 from kcm.protocols.resources import DEPLOYMENTS, NODES, REPLICASETS, Resource
 

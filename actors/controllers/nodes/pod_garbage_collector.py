@@ -34,6 +34,7 @@ from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, P
 from kcm.protocols.conditions import is_true
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
+from kcm.protocols.nodes import OUT_OF_SERVICE_TAINT
 from kcm.protocols.objects import Key, Object, split_key
 from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import NODES, PODS
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 PERIOD = 20.0  # seconds from the end of a pass to the next
 QUARANTINE = 40.0  # seconds for which a node must have been missing before its pods are deleted
 BATCH = 100  # pods whose writes are sent together
-OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 CONDITION_REASON = "DeletionByPodGC"
 
 

@@ -71,6 +71,7 @@ _WORDS = {
     "legacy-serviceaccount-token-cleaner-controller": "legacy service account token cleaner",
     "namespace-controller": "namespace",
     "node-lifecycle-controller": "node",
+    "persistentvolume-attach-detach-controller": "attach detach",
     "persistentvolume-binder-controller": "persistent volume",
     "persistentvolume-expander-controller": "expand",
     "persistentvolume-protection-controller": "PV protection",

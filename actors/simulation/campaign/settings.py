@@ -8,7 +8,7 @@ from __future__ import annotations
 import pkgutil
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -39,6 +39,7 @@ from kcm.actors.controllers.identity import (
 from kcm.actors.controllers.network import endpoints, endpointslice, endpointslice_mirroring, service_cidr
 from kcm.actors.controllers.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from kcm.actors.controllers.storage import (
+    attach_detach,
     attributes_class_protection,
     claim_protection,
     ephemeral_volume,
@@ -67,6 +68,7 @@ from kcm.actors.simulation.trials.certificates.requesters import authorize
 from kcm.actors.simulation.trials.identity.key import key_file
 from kcm.actors.simulation.trials.nodes.taints import SOON, tolerations
 from kcm.actors.simulation.trials.scenario import Fleet, Scenario
+from kcm.actors.simulation.trials.storage.attach_detach import superfluous
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.runtime.apiserver.kinds.scheduling import pod_group, workload
 from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
@@ -288,6 +290,30 @@ VOLUMES_SETTING = Setting(
 
 CLAIMS_SETTING = Setting(name="claims", controllers=(resource_claim.SPEC, garbage_collector.SPEC))
 
+# Volumes that are attached to nodes, which fail. Nodes are marked unreachable sooner than by default.
+ATTACHMENTS_SETTING = Setting(
+    name="attachments",
+    controllers=(
+        persistentvolume_binder.SPEC,
+        attach_detach.SPEC,
+        claim_protection.SPEC,
+        statefulset.SPEC,
+        pod_garbage_collector.SPEC,
+        node_lifecycle.SPEC,
+        taint_eviction.SPEC,
+    ),
+    options=lambda _scenario: flags(
+        "--node-monitor-grace-period=20s", "--node-startup-grace-period=30s", "--node-eviction-rate=0.2"
+    ),
+    fleet=lambda _scenario: Fleet(nodes=5, zones=2),
+    pod=_tolerating_pod,
+    unsettled=partial(superfluous, lost=True),
+    steady=False,
+    acting=50.0,
+    faults=100.0,
+    settled=900.0,  # volumes in use by a lost node are detached after 360 s, and an attachment times out after 120 s
+)
+
 # Workloads beyond those of `workloads`. The garbage collector deletes the dependents of deleted owners.
 
 STATEFUL_SETTING = Setting(name="stateful", controllers=(statefulset.SPEC, garbage_collector.SPEC))
@@ -393,7 +419,10 @@ def _some_trials(scenario: Scenario, trials: Sequence[Trial]) -> Iterable[Trial]
 
 SWARM = replace(EVERYTHING, name="swarm", with_users=_some_trials)
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
-    {setting.name: setting for setting in (*PARTS, POD_CERTIFICATES_SETTING, CRON_JOBS_FOR_LONG, EVERYTHING, SWARM)}
+    {
+        setting.name: setting
+        for setting in (*PARTS, ATTACHMENTS_SETTING, POD_CERTIFICATES_SETTING, CRON_JOBS_FOR_LONG, EVERYTHING, SWARM)
+    }
 )
 
 

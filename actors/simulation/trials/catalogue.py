@@ -37,6 +37,7 @@ from kcm.actors.simulation.trials.identity import (
 from kcm.actors.simulation.trials.network import endpoints, endpointslice, endpointslice_mirroring, service_cidr
 from kcm.actors.simulation.trials.nodes import node_ipam, node_lifecycle, pod_garbage_collector, taint_eviction, ttl
 from kcm.actors.simulation.trials.storage import (
+    attach_detach,
     attributes_class_protection,
     claim_protection,
     ephemeral_volume,
@@ -102,6 +103,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             clusterrole_aggregation,
             horizontal_pod_autoscaler,
             persistentvolume_binder,
+            attach_detach,
             claim_protection,
             volume_protection,
             attributes_class_protection,

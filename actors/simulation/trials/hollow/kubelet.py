@@ -1,16 +1,22 @@
-"""Simulation trial of the hollow kubelets: their pods become ready, and terminating pods disappear."""
+"""Simulation trial of the hollow kubelets: their pods become ready, and terminating pods disappear.
+
+A pod whose volumes are not attached need not become ready: another node may have its volume.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kcm.actors.hollow.behaviour import has_csi_driver
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.trials.scenario import NAMESPACE
 from kcm.actors.simulation.trials.silence import is_silent
 from kcm.actors.simulation.trials.trial import Trial
-from kcm.protocols.objects import name_of
+from kcm.protocols.csi import attached_names, csi_source, requires_attach
+from kcm.protocols.objects import Object, name_of
 from kcm.protocols.pods import is_terminal, pod_facts
-from kcm.protocols.resources import NODES, PODS
+from kcm.protocols.resources import CSI_DRIVERS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from kcm.protocols.volumes import claim_keys, volume_name_of
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
@@ -22,8 +28,25 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             continue
         if facts.deleting:
             yield f"pod {name_of(pod)} is terminating"
-        elif not is_terminal(facts) and not facts.ready:
+        elif not is_terminal(facts) and not facts.ready and not _waits_for_volumes(cluster, pod):
             yield f"pod {name_of(pod)} is not ready on {facts.node}, which is not silent"
+
+
+def _waits_for_volumes(cluster: SimulatedCluster, pod: Object) -> bool:
+    """Report whether a claim of the pod is not bound, or its volume is not attached."""
+    for key in claim_keys(pod):
+        claim = cluster.get(PERSISTENT_VOLUME_CLAIMS, key)
+        volume = None if claim is None else cluster.get(PERSISTENT_VOLUMES, volume_name_of(claim) or "-")
+        node = cluster.get(NODES, pod["spec"]["nodeName"])
+        if volume is None or node is None:
+            return True
+        source = csi_source(volume)
+        if source is None or not has_csi_driver(node, source.driver):
+            continue
+        required = requires_attach(cluster.get(CSI_DRIVERS, source.driver))
+        if required and source.unique_name not in attached_names(node):
+            return True
+    return False
 
 
 TRIAL = Trial(controller="hollow-kubelet-controller", unsettled=_unsettled, deletes=(PODS,))

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kcm.actors.controllers.nodes.pod_garbage_collector import (
-    OUT_OF_SERVICE_TAINT,
-    PodGarbageCollectorOptions,
-    is_out_of_service,
-)
+from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollectorOptions, is_out_of_service
 from kcm.actors.hollow.behaviour import RUN_SECONDS
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.nodes.nodes import OnlyGarbageIsRemoved
@@ -19,6 +15,7 @@ from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.settings import options_of
 from kcm.actors.simulation.trials.silence import is_silent, silence_patch
 from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.nodes import OUT_OF_SERVICE_TAINT
 from kcm.protocols.objects import annotations_of, name_of
 from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import NODES, PODS

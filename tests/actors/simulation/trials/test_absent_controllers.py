@@ -56,7 +56,12 @@ def unsettled_without(spec: ControllerSpec, number: int) -> list[str]:
     setting = with_its_users(spec)
     setting.prepare(cluster)
     scenario = setting.scenario(number)
-    cluster.hollow_nodes(nodes=scenario.fleet.nodes, zones=scenario.fleet.zones)
+    cluster.hollow_nodes(
+        nodes=scenario.fleet.nodes,
+        zones=scenario.fleet.zones,
+        volumes=setting.has_volumes(),
+        attach=setting.attaches_volumes(),
+    )
     others = [other for other in setting.specs(None) if other.name != spec.name]
     cluster.manager(controllers=others, options=setting.options(number))
     do_in_order(cluster, setting.composed(number).actions(scenario))

@@ -1,0 +1,178 @@
+"""Invariants of attached volumes: attached to one node at a time, and detached only after they are unused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.protocols.conditions import is_true
+from kcm.protocols.csi import attached_names, attached_volume, csi_source, is_attached, is_single_node
+from kcm.protocols.nodes import OUT_OF_SERVICE_TAINT
+from kcm.protocols.objects import Key, Object, is_deleting, key_of, name_of, uid_of
+from kcm.protocols.volumes import claim_keys, is_pod_ended, volume_name_of
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
+
+ATTACHMENTS, NODES, PODS = "volumeattachments.storage.k8s.io", "nodes", "pods"
+VOLUMES, CLAIMS = "persistentvolumes", "persistentvolumeclaims"
+CLIENT = "attachdetach-controller"
+UNREADY = 360.0  # seconds for which a node must have been unready before a volume is detached from it by force
+
+
+class AttachedWhereAllowed:
+    """Invariant: a volume that only one node may use is attached to one node.
+
+    The attach/detach controller does not even request it for a second node while the first one reports it as attached.
+    """
+
+    name = "an exclusive volume is attached to one node"
+    observes = (Committed, Handled)
+
+    def __init__(self) -> None:
+        self._volumes: dict[str, Object] = {}
+        self._nodes: dict[str, Object] = {}
+        self._attached: dict[str, dict[str, str]] = {}  # nodes by name of the VolumeAttachment, by name of the volume
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case Committed(changes):
+                for change in changes:
+                    self._committed(change, fail)
+            case Handled(client=client, changes=changes) if client == CLIENT:
+                for change in changes:
+                    if change.storage == ATTACHMENTS and change.type == ADDED:
+                        self._requested(decoded(change.raw), fail)
+
+    def _committed(self, change: StoreChange, fail: Fail) -> None:
+        if change.storage in (VOLUMES, NODES):
+            known = self._volumes if change.storage == VOLUMES else self._nodes
+            if change.type == DELETED:
+                known.pop(change.key, None)
+            else:
+                known[change.key] = decoded(change.raw)
+        elif change.storage == ATTACHMENTS:
+            attachment = decoded(change.raw)
+            nodes = self._attached.setdefault(attached_volume(attachment), {})
+            nodes.pop(name_of(attachment), None)
+            if change.type == DELETED or not is_attached(attachment):
+                return
+            nodes[name_of(attachment)] = attachment["spec"]["nodeName"]
+            if len(nodes) > 1 and self._is_exclusive(attachment):
+                fail(f"volume {attached_volume(attachment)} is attached to {' and '.join(sorted(nodes.values()))}")
+
+    def _is_exclusive(self, attachment: Object) -> bool:
+        volume = self._volumes.get(attached_volume(attachment))
+        return volume is not None and is_single_node(volume)
+
+    def _requested(self, attachment: Object, fail: Fail) -> None:
+        if not self._is_exclusive(attachment):
+            return
+        source = csi_source(self._volumes[attached_volume(attachment)])
+        unique = "" if source is None else source.unique_name
+        for node in self._nodes.values():
+            if name_of(node) != attachment["spec"]["nodeName"] and unique in attached_names(node):
+                fail(
+                    f"volume {attached_volume(attachment)} is requested for {attachment['spec']['nodeName']}, "
+                    f"but {name_of(node)} reports it as attached"
+                )
+
+
+class DetachedWhenUnused:
+    """Invariant: the attach/detach controller detaches a volume only after its node stopped reporting and using it.
+
+    The node does not report the volume in volumesAttached, and no container that mounts it runs on the node. A volume
+    in use may be detached from a node with the taint out-of-service, and from one that is not ready for six minutes.
+    A container that started after the node stopped reporting the volume does not count, because its kubelet reads nodes
+    from a cache.
+    """
+
+    name = "a volume is detached when it is unused, or by force"
+    observes = (Committed, Handled)
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._clock = cluster.clock
+        self._nodes: dict[str, Object] = {}
+        self._unready: dict[str, float] = {}  # since when, by name of the node; also of deleted nodes
+        self._volumes: dict[str, Object] = {}
+        self._claims: dict[Key, Object] = {}
+        self._pods: dict[str, Object] = {}  # pods with claims, by uid
+        self._started: dict[str, int] = {}  # revision at which a container of the pod ran, by uid
+        self._withdrawn: dict[tuple[str, str], int] = {}  # revision at which a node stopped reporting a volume
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        match observation:
+            case Committed(changes):
+                for change in changes:
+                    self._committed(change)
+            case Handled(client=client, changes=changes) if client == CLIENT:
+                for change in changes:
+                    if change.storage == ATTACHMENTS and change.previous:
+                        self._changed(change, fail)
+
+    def _committed(self, change: StoreChange) -> None:
+        kinds = {NODES: self._nodes, VOLUMES: self._volumes, CLAIMS: self._claims}
+        if change.storage == PODS:
+            if b'"persistentVolumeClaim"' in change.raw or b'"ephemeral"' in change.raw:
+                pod = decoded(change.raw)
+                self._pods.pop(uid_of(pod), None)
+                if change.type != DELETED:
+                    self._pods[uid_of(pod)] = pod
+                if _runs(pod):
+                    self._started.setdefault(uid_of(pod), change.revision)
+            return
+        known = kinds.get(change.storage)
+        if known is None:
+            return
+        obj = decoded(change.raw)
+        if change.type == DELETED:
+            known.pop(change.key, None)
+        else:
+            known[change.key] = obj
+        if change.storage == NODES:
+            if change.previous:
+                for unique in attached_names(decoded(change.previous)) - attached_names(obj):
+                    self._withdrawn[change.key, unique] = change.revision
+            if change.type != DELETED and _is_ready(obj):
+                self._unready.pop(change.key, None)
+            else:
+                self._unready.setdefault(change.key, self._clock.monotonic())
+
+    def _changed(self, change: StoreChange, fail: Fail) -> None:
+        before, after = decoded(change.previous), decoded(change.raw)
+        if is_deleting(before) or not (change.type == DELETED or is_deleting(after)):
+            return
+        name, volume = before["spec"]["nodeName"], self._volumes.get(attached_volume(before))
+        source, node = None if volume is None else csi_source(volume), self._nodes.get(name)
+        if volume is None or source is None:
+            return
+        if node is not None and source.unique_name in attached_names(node):
+            fail(f"volume {name_of(volume)} is detached from {name}, which reports it as attached")
+        if node is not None and any(taint["key"] == OUT_OF_SERVICE_TAINT for taint in node["spec"].get("taints") or ()):
+            return
+        if self._clock.monotonic() - self._unready.get(name, self._clock.monotonic()) > UNREADY:
+            return
+        withdrawn = self._withdrawn.get((name, source.unique_name), 0)
+        for pod in self._users(name, volume):
+            if self._started[uid_of(pod)] > withdrawn:
+                continue
+            fail(f"volume {name_of(volume)} is detached from {name}, but pod {key_of(pod)} uses it")
+
+    def _users(self, node: str, volume: Object) -> Iterator[Object]:
+        """Yield the pods on the node whose containers have started with the volume, and run."""
+        reference = (volume["spec"].get("claimRef") or {}).get("uid")
+        for pod in self._pods.values():
+            if pod["spec"].get("nodeName") != node or is_pod_ended(pod) or not _runs(pod):
+                continue
+            for key in claim_keys(pod):
+                claim = self._claims.get(key)
+                if claim is not None and uid_of(claim) == reference and volume_name_of(claim) == name_of(volume):
+                    yield pod
+
+
+def _is_ready(node: Object) -> bool:
+    return is_true((node.get("status") or {}).get("conditions"), "Ready")
+
+
+def _runs(pod: Object) -> bool:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return any((status.get("state") or {}).get("running") is not None for status in statuses)
