@@ -172,18 +172,28 @@ class SimulatedCluster:
         return self._processes.start("manager", specs, options=options, election=election, seed=self._seed, keep=keep)
 
     def hollow_nodes(
-        self, *, nodes: int = 3, zones: int = 2, heartbeats: bool = True, volumes: bool = False, attach: bool = False
+        self,
+        *,
+        nodes: int = 3,
+        zones: int = 2,
+        heartbeats: bool = True,
+        volumes: bool = False,
+        attach: bool = False,
+        devices: bool = False,
     ) -> ControllerSystem:
         """Start a process with hollow nodes, whose pods run in appearance only, and with a scheduler.
 
         heartbeats: renew the Leases and statuses repeatedly; otherwise write them once.
         volumes: provision volumes for claims, and let pods wait for their claims.
         attach: let pods also wait until an attach-detach controller has attached their volumes.
+        devices: publish devices of nodes, and allocate them to ResourceClaims of pods. The kinds must be served.
         """
         options = Options()
         options = replace(options, client_limits=replace(options.client_limits, qps=-1.0))
         heartbeat = LEASE_INTERVAL if heartbeats else NEVER
-        specs = hollow_specs(nodes=nodes, zones=zones, heartbeat=heartbeat, volumes=volumes, attach=attach)
+        specs = hollow_specs(
+            nodes=nodes, zones=zones, heartbeat=heartbeat, volumes=volumes, attach=attach, devices=devices
+        )
         return self._processes.start("hollow", specs, options=options, seed=self._seed + 1)
 
     def crash(self, name: str) -> None:

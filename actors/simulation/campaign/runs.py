@@ -217,6 +217,7 @@ class _Run:
             heartbeats=setting.has_heartbeats(),
             volumes=setting.has_volumes(),
             attach=setting.attaches_volumes(),
+            devices=setting.devices,
         )
         elections, specs = setting.elections(self._number), setting.specs(cluster.outside)
         for manager in range(max(1, elections)):

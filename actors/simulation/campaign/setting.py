@@ -74,6 +74,7 @@ class Setting(Struct, frozen=True, eq=False):
     elections: number of managers that compete for the lease; 0 for one manager without a lease.
     fleet: number of hollow nodes and of their zones.
     pod, steady: see Scenario.
+    devices: whether nodes publish devices, and the scheduler allocates them.
     heartbeats: whether nodes renew their Leases; None to do so if a controller reads Leases.
     acting: seconds within which users act.
     faults: seconds within which faults are active.
@@ -97,6 +98,7 @@ class Setting(Struct, frozen=True, eq=False):
     fleet: Callable[[int], Fleet] = field(default=lambda _scenario: Fleet())
     pod: Callable[[int], Mapping[str, Any]] = field(default=lambda _scenario: NOTHING)
     scenarios: int | None = None
+    devices: bool = False
     heartbeats: bool | None = None
     steady: bool = True
     cloud: bool = False
@@ -180,7 +182,9 @@ class Setting(Struct, frozen=True, eq=False):
     def composed(self, number: int) -> Composition:
         """Return the Composition of all trials whose controllers run in the scenario of this number."""
         options = self.options(number) or Options()
-        hollow = hollow_specs(nodes=1, zones=1, volumes=self.has_volumes(), attach=self.attaches_volumes())
+        hollow = hollow_specs(
+            nodes=1, zones=1, volumes=self.has_volumes(), attach=self.attaches_volumes(), devices=self.devices
+        )
         hollow = tuple(spec for spec in hollow if spec.name != HOLLOW_NODES or self.has_heartbeats())
         own = self.some_specs()
         specs = [*hollow, *(spec for spec in switched_on(own, options) if spec.enabled_if(options))]

@@ -65,11 +65,13 @@ from kcm.actors.simulation.campaign.setting import USUAL, WORKLOADS, Setting
 from kcm.actors.simulation.trials.apimachinery.storageversionmigrator import serve_migrations
 from kcm.actors.simulation.trials.certificates.keys import authority_files, reset
 from kcm.actors.simulation.trials.certificates.requesters import authorize
+from kcm.actors.simulation.trials.hollow import devices
 from kcm.actors.simulation.trials.identity.key import key_file
 from kcm.actors.simulation.trials.nodes.taints import SOON, tolerations
 from kcm.actors.simulation.trials.scenario import Fleet, Scenario
 from kcm.actors.simulation.trials.storage.attach_detach import superfluous
 from kcm.actors.simulation.trials.trial import Trial
+from kcm.runtime.apiserver.kinds.resource import device_class, resource_slice
 from kcm.runtime.apiserver.kinds.scheduling import pod_group, workload
 from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 from kcm.runtime.simulation.plan import ON_REQUEST, draw_plan
@@ -290,6 +292,14 @@ VOLUMES_SETTING = Setting(
 
 CLAIMS_SETTING = Setting(name="claims", controllers=(resource_claim.SPEC, garbage_collector.SPEC))
 
+DEVICES_SETTING = Setting(
+    name="devices",
+    controllers=(resource_claim.SPEC, garbage_collector.SPEC),
+    trials=(devices.TRIAL,),
+    devices=True,
+    prepare=lambda cluster: cluster.serve(device_class.RESOURCE, resource_slice.RESOURCE),
+)
+
 # Volumes that are attached to nodes, which fail. Nodes are marked unreachable sooner than by default.
 ATTACHMENTS_SETTING = Setting(
     name="attachments",
@@ -421,7 +431,15 @@ SWARM = replace(EVERYTHING, name="swarm", with_users=_some_trials)
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
     {
         setting.name: setting
-        for setting in (*PARTS, ATTACHMENTS_SETTING, POD_CERTIFICATES_SETTING, CRON_JOBS_FOR_LONG, EVERYTHING, SWARM)
+        for setting in (
+            *PARTS,
+            ATTACHMENTS_SETTING,
+            DEVICES_SETTING,
+            POD_CERTIFICATES_SETTING,
+            CRON_JOBS_FOR_LONG,
+            EVERYTHING,
+            SWARM,
+        )
     }
 )
 

@@ -19,6 +19,7 @@ from kcm.actors.simulation.trials.cloud import cloud_node_lifecycle, node_route,
 from kcm.actors.simulation.trials.devices import resource_claim
 from kcm.actors.simulation.trials.hollow import (
     attacher,
+    devices,
     expansion,
     kubelet,
     nodes,
@@ -124,6 +125,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             attacher,
             resizer,
             expansion,
+            devices,
         )
     }
 )

@@ -22,7 +22,7 @@ def spec(resource: Resource, interest: Interest) -> ControllerSpec:
 
 
 def test_our_own_name_none() -> None:
-    check_interests((*BUILT_IN, *hollow_specs(nodes=2, zones=1, volumes=True)))
+    check_interests((*BUILT_IN, *hollow_specs(nodes=2, zones=1, volumes=True, devices=True)))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from tests.faults.mutants.claims import CLAIMS
 from tests.faults.mutants.clients import CLIENTS
 from tests.faults.mutants.crons import CRONS
 from tests.faults.mutants.daemons import DAEMONS
+from tests.faults.mutants.devices import DEVICES
 from tests.faults.mutants.finished import FINISHED
 from tests.faults.mutants.garbage import GARBAGE
 from tests.faults.mutants.jobs import JOBS
@@ -52,4 +53,5 @@ MUTANTS = (
     *AUTOSCALERS,
     *CLAIMS,
     *POLICIES,
+    *DEVICES,
 )

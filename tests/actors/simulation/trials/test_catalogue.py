@@ -15,7 +15,7 @@ from kcm.runtime.simulation.plan import ON_REQUEST
 from tests.actors.simulation.trials.settings import setting_with
 
 SCENARIOS = 24
-SPECS = (*BUILT_IN, *hollow_specs(nodes=1, zones=1, volumes=True))
+SPECS = (*BUILT_IN, *hollow_specs(nodes=1, zones=1, volumes=True, devices=True))
 
 
 def test_every_controller_has_a_trial_and_every_trial_a_controller() -> None:

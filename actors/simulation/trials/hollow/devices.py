@@ -1,0 +1,153 @@
+"""Simulation trial of hollow devices and of preemption.
+
+Users annotate nodes with devices, create pods with claims of their own or shared ones, delete them, and create urgent
+pods for which others are preempted.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from kcm.actors.hollow.device_pools import DEVICES, device_pools, slices_of
+from kcm.actors.hollow.scheduler.devices.claim_facts import allocation_in, claim_references, devices_of
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.devices import DevicesAllocatedOnce, PriorityOfVictims
+from kcm.actors.simulation.trials.actions import create, delete, merge, unless_gone
+from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.silence import is_silent
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import Object, is_deleting, labels_of, make_key, name_of
+from kcm.protocols.pods import is_terminal, pod_facts
+from kcm.protocols.resources import (
+    DEVICE_CLASSES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Resource,
+)
+
+PRIORITY_CLASSES = Resource(
+    group="scheduling.k8s.io", version="v1", plural="priorityclasses", kind="PriorityClass", namespaced=False
+)
+DRIVER = "gpu.example.com"
+ROOM = {"uses": "room"}  # labels of pods that compete for the CPU of nodes
+TEMPLATE, SHARED = "one-gpu", "shared-gpu"
+REQUEST = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
+
+
+def _actions(scenario: Scenario) -> Iterable[Action]:
+    chance = scenario.chance("device actions")
+    expression = f'device.driver == "{DRIVER}"'
+    spec = {"selectors": [{"cel": {"expression": expression}}]}
+    yield create(round(chance.uniform(0.1, 0.5), 2), DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": spec})
+    yield create(0.5, PRIORITY_CLASSES, {"metadata": {"name": "urgent"}, "value": 1000})
+    demand = {"spec": {"devices": {"requests": [REQUEST]}}}
+    yield create(0.5, RESOURCE_CLAIM_TEMPLATES, {"metadata": {"name": TEMPLATE}, "spec": demand})
+    yield create(1.0, RESOURCE_CLAIMS, {"metadata": {"name": SHARED}, "spec": demand["spec"]})
+    for node in scenario.nodes.keep(chance, 3):
+        for at in scenario.times(chance, chance.randint(1, 2), first=1.0):
+            yield merge(at, NODES, node, {"metadata": {"annotations": {DEVICES: f"{DRIVER}={chance.randint(1, 2)}"}}})
+    for number in range(chance.randint(3, 7)):
+        yield from _device_user(scenario, chance, f"gpu-user-{number}")
+    for number in range(chance.randint(1, 5)):
+        yield create(2.0, PODS, _pod(scenario, f"large-{number}", cpu="20"))
+    for number, at in enumerate(scenario.times(chance, chance.randint(0, 2), first=6.0)):
+        yield create(at, PODS, _pod(scenario, f"urgent-{number}", cpu="20", priorityClassName="urgent"))
+
+
+def _device_user(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
+    """Yield the actions on a pod with one or two claims: create it, and often delete it."""
+    made, removed = scenario.times(chance, 2, first=1.5)
+    entries: list[Object] = [{"name": "own", "resourceClaimTemplateName": TEMPLATE}]
+    drawn = chance.random()
+    if drawn < 0.3:
+        entries = [{"name": "shared", "resourceClaimName": SHARED}]
+    elif drawn < 0.5:
+        entries.append({"name": "second", "resourceClaimTemplateName": TEMPLATE})
+    pod = _pod(scenario, name, resourceClaims=entries)
+    yield create(made, PODS, {**pod, "metadata": {"name": name}})
+    if chance.random() < 0.5:
+        key = make_key(NAMESPACE, name)
+        yield unless_gone(delete(round(removed + 0.01, 2), PODS, key), PODS, key)
+
+
+def _pod(scenario: Scenario, name: str, *, cpu: str = "", **spec: Any) -> Object:
+    container: Object = {"name": "c", "image": "v1"}
+    if cpu:
+        container["resources"] = {"requests": {"cpu": cpu}}
+    whole = {"restartPolicy": "Never", "containers": [container], "terminationGracePeriodSeconds": 1, **spec}
+    return {"metadata": {"name": name, "labels": ROOM}, "spec": {**whole, **scenario.pod}}
+
+
+def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
+    nodes = {name_of(node): node for node in cluster.shown(NODES)}
+    slices = {name_of(each): each for each in cluster.shown(RESOURCE_SLICES)}
+    for node in nodes.values():
+        if not is_silent(node):
+            yield from _wrong_slices(node, slices)
+    free = _free_devices(cluster, slices.values(), nodes)
+    most = max(free.values(), default=0)
+    claims = {name_of(claim): claim for claim in cluster.shown(RESOURCE_CLAIMS, NAMESPACE)}
+    for pod in cluster.shown(PODS, NAMESPACE):
+        facts = pod_facts(pod)
+        if facts.node or facts.deleting or is_terminal(facts):
+            continue
+        if labels_of(pod) == ROOM:
+            if pod["spec"].get("priority"):
+                yield f"pod {name_of(pod)} has priority, but is not bound"
+            continue
+        used = [claims.get(reference.name or "") for reference in claim_references(pod)]
+        if not used or any(claim is None or is_deleting(claim) for claim in used):
+            continue
+        missing = [claim for claim in used if claim is not None and not allocation_in(claim)]
+        if len(missing) <= most:
+            yield f"pod {name_of(pod)} is not bound, but {most} devices of a node are free"
+
+
+def _wrong_slices(node: Object, slices: Mapping[str, Object]) -> Iterator[str]:
+    for pool in device_pools(node):
+        for wanted in slices_of(pool, node, generation=1):
+            found = slices.get(name_of(wanted))
+            if found is None or found["spec"].get("devices") != wanted["spec"]["devices"]:
+                yield f"ResourceSlice {name_of(wanted)} does not have the devices of {name_of(node)}"
+
+
+def _free_devices(
+    cluster: SimulatedCluster, slices: Iterable[Object], nodes: Mapping[str, Object]
+) -> Mapping[str, int]:
+    """Return the number of devices that are not allocated, by node."""
+    used = {
+        device
+        for claim in cluster.shown(RESOURCE_CLAIMS, NAMESPACE)
+        for device, _ in devices_of(allocation_in(claim) or {})
+    }
+    free: dict[str, int] = {}
+    for each in slices:
+        node = each["spec"].get("nodeName")
+        if node in nodes and not nodes[node].get("spec", {}).get("taints"):
+            pool = each["spec"]["pool"]["name"]
+            names = {device["name"] for device in each["spec"].get("devices") or ()}
+            free[node] = len(names - {device.device for device in used if device.pool == pool})
+    return free
+
+
+def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    return {
+        "devices": sorted(
+            (name_of(each), len(each["spec"].get("devices") or ())) for each in cluster.shown(RESOURCE_SLICES)
+        )
+    }
+
+
+TRIAL = Trial(
+    controller="hollow-devices-controller",
+    actions=_actions,
+    unsettled=_unsettled,
+    end_state=_end_state,
+    invariants=lambda _cluster, _options: (DevicesAllocatedOnce(), PriorityOfVictims()),
+    deletes=(RESOURCE_SLICES,),
+)
