@@ -19,6 +19,7 @@ util}.go, cmd/kube-controller-manager/app/storageversionmigrator.go. Differences
 - Up to PATCHES patches are in flight at a time. Upstream sends one after the other, with 20 times the rate limit.
 - Each apply to a CustomResourceDefinition contains status.storedVersions. Upstream omits the field unless it changes
   it. An apply without a field removes it if no other manager has it, so that the next migration would be invalid.
+- While its table is behind the checkpoint, a migration is retried every second. Upstream's backoff grows to minutes.
 - Every response with a status from 500 on is retried, not only 500, 503 and 504.
 - An unreadable object that may have to be migrated delays the end of the migration.
 - Verbs and scope of a resource come from the discovery actor, which repeats discovery every 10 s.
@@ -41,7 +42,6 @@ from kcm.actors.reconciliation import (
     Interest,
     Reconciliation,
     Retry,
-    RetryQuietly,
     Step,
     Watch,
     apply,
@@ -98,6 +98,7 @@ RUNNING, SUCCEEDED, FAILED, MIGRATING = "Running", "Succeeded", "Failed", "Stora
 VERBS = ("update", "patch", "list")  # that a resource must support
 NO_NAMESPACE = "@fake:svm_ns!"  # an invalid name, so that the list is empty
 GRACE = 60.0  # seconds after its creation in which a migration waits for its resource
+WAIT = 1.0  # seconds until a table or discovery that is not up to date is checked again
 PATCHES = 10  # patches of one migration in flight
 CONFLICTS = 5  # attempts to write a CustomResourceDefinition
 SEEN = Interest(types=(EventType.ADDED, EventType.MODIFIED))
@@ -392,9 +393,10 @@ class StorageVersionMigrator:
             yield from self._fail(migration, _unhandled(message))
             return None
         if lister.version < int(checkpoint):
-            raise RetryQuietly(
+            raise Retry(
                 "GC cache is not up to date, requeuing to attempt again. "
-                f"gcListResourceVersion: {lister.version}, listResourceVersion: {checkpoint}"
+                f"gcListResourceVersion: {lister.version}, listResourceVersion: {checkpoint}",
+                after=WAIT,
             )
         failure = yield from self._rewrite(served.resource, lister, int(checkpoint))
         if failure is not None:
@@ -448,9 +450,9 @@ class StorageVersionMigrator:
             return None
 
     def _wait_within_grace(self, migration: Object, why: str) -> None:
-        """Raise RetryQuietly while the migration is new. Discovery may not contain a new custom resource yet."""
+        """Raise Retry while the migration is new. Discovery may not contain a new custom resource yet."""
         if parse_time(metadata(migration)["creationTimestamp"]) + GRACE > self._clock.now():
-            raise RetryQuietly(why)
+            raise Retry(why, after=WAIT)
 
     def _fail(self, migration: Object, message: str) -> Step[None]:
         failed = with_condition(migration, FAILED, "StorageVersionMigrationFailed", message, self._clock.now())

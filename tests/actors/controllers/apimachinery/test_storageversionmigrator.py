@@ -26,7 +26,7 @@ from kcm.actors.controllers.apimachinery.storageversionmigrator import (
     runner_plan,
     with_condition,
 )
-from kcm.actors.reconciliation import Reconciliation, Retry, RetryQuietly
+from kcm.actors.reconciliation import Reconciliation, Retry
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import NOW, Bench, Driven, drive_steps
 from kcm.actors.simulation.trials.apimachinery.storageversionmigrator import gauges, serve_migrations
@@ -329,7 +329,7 @@ def test_failed_list_is_retried() -> None:
 
 
 def test_unknown_resource_fails_after_a_minute() -> None:
-    assert Cluster(migration(RUNNING), knows=()).checkpoint(raises=RetryQuietly).commands == []
+    assert Cluster(migration(RUNNING), knows=()).checkpoint(raises=Retry).commands == []
     [status] = statuses(Cluster(migration(RUNNING, age=61.0), knows=()).checkpoint())
     assert shown(status)[1:] == [("Failed", "True", "resource does not exist in discovery")]
     assert Cluster(migration(RUNNING), knows=None).checkpoint(raises=Retry).commands == []
@@ -383,19 +383,19 @@ def test_deleted_migration_needs_no_work() -> None:
 
 
 def test_stale_table_delays_the_migration() -> None:
-    driven = Cluster(migration(RUNNING, version="900"), deployments=OBJECTS).migrate(raises=RetryQuietly)
+    driven = Cluster(migration(RUNNING, version="900"), deployments=OBJECTS).migrate(raises=Retry)
     assert driven.commands == []
     assert "listResourceVersion: 900" in str(driven.error)
 
 
 def test_resource_without_a_table_fails_after_a_minute() -> None:
-    assert Cluster(migration(RUNNING, version="5")).migrate(raises=RetryQuietly).commands == []
+    assert Cluster(migration(RUNNING, version="5")).migrate(raises=Retry).commands == []
     [status] = statuses(Cluster(migration(RUNNING, version="5", age=61.0)).migrate())
     assert shown(status)[1:] == [unhandled("resource does not exist in GC: %!w(<nil>)")]
 
 
 def test_unserved_resource_fails_after_a_minute() -> None:
-    assert Cluster(migration(RUNNING, version="5"), knows=()).migrate(raises=RetryQuietly).commands == []
+    assert Cluster(migration(RUNNING, version="5"), knows=()).migrate(raises=Retry).commands == []
     [status] = statuses(Cluster(migration(RUNNING, version="5", age=61.0), knows=()).migrate())
     assert shown(status)[1:] == [unhandled("unable to obtain GVR from discovery")]
 
