@@ -24,7 +24,7 @@ from kcm.actors.controllers.apimachinery import (
 from kcm.actors.controllers.bootstrap import signer, token_cleaner
 from kcm.actors.controllers.certificates import approver, pod_request_cleaner, request_cleaner, signing
 from kcm.actors.controllers.cloud import cloud_node_lifecycle, node_route, service_lb
-from kcm.actors.controllers.devices import resource_claim
+from kcm.actors.controllers.devices import device_taint_eviction, resource_claim
 from kcm.actors.controllers.identity import (
     clusterrole_aggregation,
     legacy_token_cleaner,
@@ -90,6 +90,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     node_ipam.SPEC,
     node_lifecycle.SPEC,
     taint_eviction.SPEC,
+    device_taint_eviction.SPEC,
     service_lb.SPEC,
     node_route.SPEC,
     cloud_node_lifecycle.SPEC,

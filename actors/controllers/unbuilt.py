@@ -10,13 +10,12 @@ the older aliases are those of releases 1.5 to 1.11, and flags that later releas
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
-from kcm.actors.options import Check, ControllerOptions, Options
+from kcm.actors.options import Check, ControllerOptions
 from kcm.actors.options.known_controllers import is_enabled
-from kcm.runtime.flags.declaration import flag
 
 YEAR = 8760 * 3600.0
 
@@ -31,27 +30,8 @@ class UnbuiltController(Struct, frozen=True, kw_only=True):
     checks: tuple[Check, ...] = ()
 
 
-class DeviceTaintEvictionOptions(ControllerOptions, frozen=True, kw_only=True):
-    configz_block = "DeviceTaintEvictionController"
-
-    concurrent_syncs: int = flag(
-        8, "Number of pods and rules that are synced concurrently.", name="concurrent-device-taint-eviction-syncs"
-    )
-
-
-def _device_taint_workers(options: Options) -> Iterator[str]:
-    workers = options[DeviceTaintEvictionOptions].concurrent_syncs
-    if workers < 1:
-        yield f"concurrent-device-taint-eviction-syncs must be greater than zero, got {workers}"
-
-
 # In upstream's start order.
-UNBUILT: tuple[UnbuiltController, ...] = (
-    UnbuiltController(
-        name="device-taint-eviction-controller", options=DeviceTaintEvictionOptions, checks=(_device_taint_workers,)
-    ),
-    UnbuiltController(name="resourcepoolstatusrequest-controller"),
-)
+UNBUILT: tuple[UnbuiltController, ...] = (UnbuiltController(name="resourcepoolstatusrequest-controller"),)
 
 
 def not_built(chosen: Sequence[str], built: Collection[str]) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ LOG_FILES: Mapping[str, tuple[str, ...]] = {
         elector: leaderelection leaselock
         endpoints-controller: endpoints_controller
         endpointslice-controller: endpointslice_controller reconciler utils
+        device-taint-eviction-controller: device_taint_eviction
         endpointslice-mirroring-controller: endpointslicemirroring_controller reconciler
         event-recorder: event
         garbage-collector-controller: garbagecollector graph_builder operations

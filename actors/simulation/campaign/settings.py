@@ -27,7 +27,7 @@ from kcm.actors.controllers.bootstrap import signer, token_cleaner
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.certificates import approver, pod_request_cleaner, request_cleaner, signing
 from kcm.actors.controllers.cloud import cloud_node_lifecycle, node_route
-from kcm.actors.controllers.devices import resource_claim
+from kcm.actors.controllers.devices import device_taint_eviction, resource_claim
 from kcm.actors.controllers.identity import (
     clusterrole_aggregation,
     legacy_token_cleaner,
@@ -71,7 +71,7 @@ from kcm.actors.simulation.trials.nodes.taints import SOON, tolerations
 from kcm.actors.simulation.trials.scenario import Fleet, Scenario
 from kcm.actors.simulation.trials.storage.attach_detach import superfluous
 from kcm.actors.simulation.trials.trial import Trial
-from kcm.runtime.apiserver.kinds.resource import device_class, resource_slice
+from kcm.runtime.apiserver.kinds.resource import device_class, device_taint_rule, resource_slice
 from kcm.runtime.apiserver.kinds.scheduling import pod_group, workload
 from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 from kcm.runtime.simulation.plan import ON_REQUEST, draw_plan
@@ -324,6 +324,19 @@ ATTACHMENTS_SETTING = Setting(
     settled=900.0,  # volumes in use by a lost node are detached after 360 s, and an attachment times out after 120 s
 )
 
+
+def _serve_taint_rules(cluster: SimulatedCluster) -> None:
+    cluster.serve(device_taint_rule.RESOURCE)
+    cluster.restart_server()
+
+
+DEVICE_TAINTS_SETTING = Setting(
+    name="device-taints",
+    controllers=(device_taint_eviction.SPEC,),
+    options=lambda _scenario: flags("--feature-gates=DRADeviceTaintRules=true"),
+    prepare=_serve_taint_rules,
+)
+
 # Workloads beyond those of `workloads`. The garbage collector deletes the dependents of deleted owners.
 
 STATEFUL_SETTING = Setting(name="stateful", controllers=(statefulset.SPEC, garbage_collector.SPEC))
@@ -398,6 +411,7 @@ PARTS = (
     CLAIMS_SETTING,
     MIGRATIONS_SETTING,
     STORAGE_VERSIONS_SETTING,
+    DEVICE_TAINTS_SETTING,
 )
 # First, so that controllers run in the order of the built-in ones.
 _ALL_ON = Setting(

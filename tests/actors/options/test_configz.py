@@ -26,7 +26,7 @@ def test_the_configuration_has_upstreams_shape() -> None:
 
 def test_settings_without_effect_are_listed_separately() -> None:
     given = options(
-        "--concurrent-device-taint-eviction-syncs=9",
+        "--one-output",
         "--v=2",
         "--feature-gates=ImageVolumeWithDigest=true,PodDeletionCost=false",
     )
@@ -34,7 +34,7 @@ def test_settings_without_effect_are_listed_separately() -> None:
     for word in ("ResourceClaimController", "GCIgnoredResources"):
         assert word not in text
     own = own_configuration(given)
-    assert own["flagsWithoutEffect"] == ["concurrent-device-taint-eviction-syncs"]
+    assert own["flagsWithoutEffect"] == ["one-output"]
     assert own["featureGatesWithoutEffect"] == ["ImageVolumeWithDigest=true"]
     assert own["featureGates"]["PodDeletionCost"] is False
     assert own["featureGates"]["WatchListClient"] is True

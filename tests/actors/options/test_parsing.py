@@ -97,10 +97,7 @@ def test_setting_a_gate_that_will_go_is_warned_about() -> None:
 
 
 def test_flags_without_effect_are_accepted_with_a_warning() -> None:
-    assert options("--concurrent-device-taint-eviction-syncs=3", "--one-output").warnings == (
-        "Flag --concurrent-device-taint-eviction-syncs has no effect: its controller is not built yet",
-        "Flag --one-output has no effect: Kubernetes 1.26 removed it",
-    )
+    assert options("--one-output").warnings == ("Flag --one-output has no effect: Kubernetes 1.26 removed it",)
     assert options("--concurrent-rc-syncs=3", "--leader-elect", "--log_dir=d", "--v=2", "--port=0").warnings == ()
 
 

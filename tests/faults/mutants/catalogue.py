@@ -11,6 +11,7 @@ from tests.faults.mutants.claims import CLAIMS
 from tests.faults.mutants.clients import CLIENTS
 from tests.faults.mutants.crons import CRONS
 from tests.faults.mutants.daemons import DAEMONS
+from tests.faults.mutants.device_taints import DEVICE_TAINTS
 from tests.faults.mutants.devices import DEVICES
 from tests.faults.mutants.finished import FINISHED
 from tests.faults.mutants.garbage import GARBAGE
@@ -54,4 +55,5 @@ MUTANTS = (
     *CLAIMS,
     *POLICIES,
     *DEVICES,
+    *DEVICE_TAINTS,
 )

@@ -125,7 +125,7 @@ def _pod(scenario: Scenario, chance: random.Random, name: str) -> Object:
 
 def _pods(cluster: SimulatedCluster) -> list[Object]:
     """Return the pods of this trial, by name."""
-    pods = (pod for pod in cluster.shown(PODS, NAMESPACE) if labels_of(pod) == LABEL)
+    pods = (pod for pod in cluster.shown(PODS, NAMESPACE) if LABEL.items() <= labels_of(pod).items())
     return sorted(pods, key=name_of)
 
 
@@ -239,7 +239,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     pods = {name_of(pod): pod for pod in cluster.shown(PODS, NAMESPACE)}
     templates = {name_of(template) for template in cluster.shown(RESOURCE_CLAIM_TEMPLATES, NAMESPACE)}
     for pod in pods.values():
-        if not is_deleting(pod) and labels_of(pod) == LABEL:
+        if not is_deleting(pod) and LABEL.items() <= labels_of(pod).items():
             yield from _wrong_claims_of(pod, claims, templates)
     for claim in claims.values():
         yield from _wrong_consumers(claim, pods)
