@@ -29,6 +29,7 @@ from kcm.actors.controllers.shared.protection_finalizers import (
 )
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
 from kcm.actors.options import Options
+from kcm.actors.options.versions import BINARY
 from kcm.actors.reconciliation import (
     Change,
     Interest,
@@ -48,7 +49,7 @@ from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, controller_of, is_deleting, key_of, metadata, split_key, uid_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from kcm.protocols.times import format_time
-from kcm.protocols.volumes import CLAIM_PROTECTION, claim_keys, claims_of, is_pod_ended
+from kcm.protocols.volumes import CLAIM_PROTECTION, claim_keys, claims_of, is_pod_ended, phase_of
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.tables import Tables
 
@@ -151,13 +152,23 @@ def _owns(pod: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
 class ClaimProtection:
     """Reconciler of the protection finalizer and the condition Unused of claims. Key: "namespace/name" of the claim."""
 
-    def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger, tracks_unused: bool) -> None:
+    def __init__(
+        self,
+        *,
+        tables: Tables,
+        clock: Clock,
+        log: FilteringBoundLogger,
+        tracks_unused: bool,
+        tracks_unbound: bool = True,
+    ) -> None:
         """Create the reconciler.
 
         tracks_unused: whether the feature gate PersistentVolumeClaimUnusedSinceTime is enabled.
+        tracks_unbound: whether the condition Unused is maintained before the claim is bound, too. Upstream waits for
+            that since 1.37, because the write conflicts with that of the binder.
         """
         self._claims, self._pods, self._log = tables[PERSISTENT_VOLUME_CLAIMS], tables[PODS], log
-        self._clock, self._tracks_unused = clock, tracks_unused
+        self._clock, self._tracks_unused, self._tracks_unbound = clock, tracks_unused, tracks_unbound
 
     def reconcile(self, key: Key) -> Reconciliation:
         """Add or remove the protection finalizer of a claim, and update its condition Unused. Source: processPVC."""
@@ -179,7 +190,7 @@ class ClaimProtection:
         Before it becomes True, the pods of the namespace are listed, and other claims of the namespace are updated too.
         """
         claim = self._claims.get(key)
-        if claim is None or is_deleting(claim):
+        if claim is None or is_deleting(claim) or not self._is_tracked(claim):
             return
         if self._is_referenced(claim):
             yield from self._write_unused(claim, used=True)
@@ -194,12 +205,15 @@ class ClaimProtection:
             if claim is not None and self._becomes_unused(claim):
                 yield from self._write_unused(claim, used=any(refers_to(pod, claim) for pod in pods))
 
+    def _is_tracked(self, claim: Object) -> bool:
+        return self._tracks_unbound or phase_of(claim) == "Bound"
+
     def _is_referenced(self, claim: Object) -> bool:
         return any(refers_to(pod, claim) for pod in self._pods.indexed(CLAIMS, key_of(claim)))
 
     def _becomes_unused(self, claim: Object) -> bool:
         """Report whether the condition Unused should become True, because no pod in the table refers to the claim."""
-        if is_deleting(claim) or with_unused(claim, used=False, now=0.0) is None:
+        if is_deleting(claim) or not self._is_tracked(claim) or with_unused(claim, used=False, now=0.0) is None:
             return False
         return not self._is_referenced(claim)
 
@@ -252,7 +266,13 @@ def _with_gate(spec: ControllerSpec, options: Options) -> ControllerSpec:
 
 def _build(context: ControllerContext) -> ClaimProtection:
     tracks = context.options.feature_gates[GATE]
-    return ClaimProtection(tables=context.tables, clock=context.clock, log=context.log, tracks_unused=tracks)
+    return ClaimProtection(
+        tables=context.tables,
+        clock=context.clock,
+        log=context.log,
+        tracks_unused=tracks,
+        tracks_unbound=context.options.versions.emulation <= BINARY,
+    )
 
 
 SPEC = ControllerSpec(

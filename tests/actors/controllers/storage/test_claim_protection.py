@@ -62,6 +62,7 @@ class Scene:
         live: Iterable[Object] | None = None,
         *,
         tracks_unused: bool = False,
+        tracks_unbound: bool = True,
     ) -> None:
         cached = list(pods)
         self._live = cached if live is None else list(live)
@@ -71,6 +72,7 @@ class Scene:
             clock=self.bench.clock,
             log=CapturingLogger(),  # type: ignore[arg-type]
             tracks_unused=tracks_unused,
+            tracks_unbound=tracks_unbound,
         )
 
     def reconcile(self, name: str = "claim", answer: Answer | None = None, **how: Any) -> Driven:
@@ -269,3 +271,10 @@ def test_condition_unused_in_a_cluster(cluster: SimulatedCluster, gate: str) -> 
     times = [f"2026-01-01T00:00:{second:02}Z" for second in (0, 5, 10)]
     expected = list(zip(("True", "False", "True"), times, strict=True))
     assert seen == (expected if gate == "true" else [])
+
+
+@pytest.mark.parametrize(("phase", "written"), [("Pending", 0), ("Lost", 0), ("Bound", 1)])
+def test_condition_waits_for_a_bound_claim_from_the_release_that_fixed_it(phase: str, written: int) -> None:
+    found = {**claim(), "status": {"phase": phase}}
+    assert len(Scene([found], tracks_unused=True, tracks_unbound=False).reconcile().of(Update)) == written
+    assert len(Scene([found], tracks_unused=True).reconcile().of(Update)) == 1
