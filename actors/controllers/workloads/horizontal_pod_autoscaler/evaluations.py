@@ -31,6 +31,7 @@ class AutoscalerSettings(NamedTuple):
     tolerance: float  # deviation of the ratio usage / target from 1 that does not lead to scaling
     scales_to_zero: bool  # feature gate HPAScaleToZero
     configurable_tolerance: bool  # feature gate HPAConfigurableTolerance
+    evaluates_new_specs_at_once: bool = False  # from 1.37 on; before, after one period
 
 
 class AutoscalingError(Exception):
@@ -57,6 +58,7 @@ class AutoscalerMemory(Struct, kw_only=True):
     recommendations: tuple[Recommendation, ...] = ()  # for stabilization
     events: tuple[ScaleEvent, ...] = ()  # for scaling policies
     unknown_update: UnknownUpdate | None = None
+    scheduled_spec: Any = None  # the spec for which an evaluation was last scheduled
 
 
 class Evaluation(Struct, kw_only=True):

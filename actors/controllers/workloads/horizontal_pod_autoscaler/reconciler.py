@@ -105,14 +105,19 @@ class AutoscalerReconciler:
     def schedule(self, key: Key) -> Reconciliation:
         """Schedule an evaluation of a new or changed autoscaler, one sync period from now.
 
-        An evaluation that is scheduled already remains if it is earlier.
+        An evaluation that is scheduled already remains if it is earlier. From 1.37 on, a new autoscaler and one with a
+        changed spec is evaluated at once.
         """
         autoscaler = self._autoscalers.entry(key)
         if autoscaler is None:
             self._forget(key)
             return None
-        self._memory_of(key, autoscaler.uid)
-        yield Enqueue(QUEUE, key, after=max(0.0, self._settings.period))
+        memory, after = self._memory_of(key, autoscaler.uid), max(0.0, self._settings.period)
+        if self._settings.evaluates_new_specs_at_once:
+            spec = self._autoscalers.object_of(autoscaler).get("spec")
+            if memory.scheduled_spec != spec:
+                memory.scheduled_spec, after = spec, 0.0
+        yield Enqueue(QUEUE, key, after=after)
         return None
 
     def reconcile(self, key: Key) -> Reconciliation:

@@ -16,6 +16,7 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.reconciler impor
 )
 from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.sources import MetricSources
 from kcm.actors.options import Options
+from kcm.actors.options.versions import BINARY
 from kcm.actors.reconciliation import Watch, itself
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
@@ -42,6 +43,7 @@ def _build(context: ControllerContext) -> AutoscalerReconciler:
             tolerance=options.tolerance,
             scales_to_zero=gates["HPAScaleToZero"],
             configurable_tolerance=gates["HPAConfigurableTolerance"],
+            evaluates_new_specs_at_once=context.options.versions.emulation > BINARY,
         ),
         served=served,
         sources=MetricSources(

@@ -79,6 +79,7 @@ class Scene:
         measured: Callable[[Fetch], Outcome] = usual,
         scales_to_zero: bool = False,
         tolerates: bool = True,
+        at_once: bool = False,
     ) -> None:
         self.bench = Bench({HORIZONTAL_POD_AUTOSCALERS: [shown], PODS: pods or [pod()]})
         self.registry = Metrics()
@@ -100,7 +101,12 @@ class Scene:
             log=quiet_log(),
             monitor=Monitor(self.registry),
             settings=AutoscalerSettings(
-                PERIOD, 300.0, 0.1, scales_to_zero=scales_to_zero, configurable_tolerance=tolerates
+                PERIOD,
+                300.0,
+                0.1,
+                scales_to_zero=scales_to_zero,
+                configurable_tolerance=tolerates,
+                evaluates_new_specs_at_once=at_once,
             ),
             served=served,
             sources=self.sources,

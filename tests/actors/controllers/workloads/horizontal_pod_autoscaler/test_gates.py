@@ -7,6 +7,7 @@ from structlog.typing import FilteringBoundLogger
 
 from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
 from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scaled import AT_ONCE, Scaled, external
+from tests.actors.controllers.workloads.horizontal_pod_autoscaler.scene import KEY, Scene, autoscaler
 
 ON_AND_OFF = pytest.mark.parametrize("on", [True, False])
 
@@ -64,3 +65,15 @@ def test_pod_level_requests_count_with_the_gate(log: FilteringBoundLogger, on: b
     scaled.autoscaler("web", minReplicas=1)
     scaled.run(2)
     assert scaled.condition("ScalingActive")[1] == ("FailedGetResourceMetric" if not on else "ValidMetricFound")
+
+
+@pytest.mark.parametrize(("at_once", "delays"), [(True, [0.0, 15.0, 0.0]), (False, [15.0, 15.0, 15.0])])
+def test_new_spec_is_evaluated_at_once_from_the_release_that_does_so(at_once: bool, delays: list[float]) -> None:
+    shown = autoscaler()
+    scene, found = Scene(shown, at_once=at_once), []
+    status = {"currentReplicas": 1}
+    for changed in (shown, {**shown, "status": status}, {**shown, "spec": {**shown["spec"], "maxReplicas": 5}}):
+        scene.bench.show(HORIZONTAL_POD_AUTOSCALERS, changed)
+        (enqueue,) = scene.autoscaling.schedule(KEY)
+        found.append(enqueue.after)
+    assert found == delays
