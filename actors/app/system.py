@@ -409,7 +409,10 @@ class ControllerSystem:
         return tracing
 
     def _log_skipped(self, spec: ControllerSpec) -> None:
-        """Log, with upstream's texts, why a requested controller does not run."""
+        """Log, with upstream's texts, why a requested controller does not run.
+
+        Difference: a disabled feature gate is logged at v=1, because most are off by default.
+        """
         gate = spec.needs.removeprefix("--feature-gates=").removesuffix("=true")
         if gate != spec.needs:
             why = {"requiredFeatureGates": [gate]}
@@ -417,7 +420,7 @@ class ControllerSystem:
         elif "--cloud-provider" in spec.needs:
             self.log.info("Skipping a cloud provider controller", v=1, controller=spec.name)
         facts = {"needs": spec.needs} if spec.needs else {}
-        self.log.info("Warning: skipping controller", controller=spec.name, **facts)
+        self.log.info("Warning: skipping controller", v=1 if gate != spec.needs else 0, controller=spec.name, **facts)
 
     def _hung_threads(self) -> Iterable[Reading]:
         hung = dict.fromkeys(map(controller_name, self.enabled), 0) | self.actors.hung_threads()
