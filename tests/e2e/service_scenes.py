@@ -309,8 +309,11 @@ def topology_aware(user: User) -> None:
     user.look("without hints")
     user.annotate(annotations={"service.kubernetes.io/topology-mode": "Auto"})
     user.look("too few endpoints, or enough")
+    user.annotate(annotations={"service.kubernetes.io/topology-mode": "Disabled"})
+    user.look("disabled while pods are added")  # otherwise the events depend on how many pods a sync finds
     for number in range(8):
         user.pod(f"two-{number}", f"10.1.7.{number + 20}", node=[*ZONES][number % 4])
+    user.annotate(annotations={"service.kubernetes.io/topology-mode": "Auto"})
     user.look("more of them")
     user.pod("nowhere", "10.1.7.40", node="nobody-knows")
     user.look("one without a zone")
