@@ -39,6 +39,7 @@ from kcm.actors.reconciliation import (
     must,
     own,
     record,
+    step,
 )
 from kcm.actors.reconciliation.specs import ControllerSpec, Index, Queue
 from kcm.protocols.messages.outcomes import Refused
@@ -132,11 +133,16 @@ class EphemeralVolumes:
 
     def check_pod(self, key: Key) -> Reconciliation:
         """Enqueue a pod, one of whose claims was deleted, if it exists."""
-        outcome = yield from must(get_live(PODS, key), but=(NotFound,))
-        pod = self._pods.get(key)
-        if isinstance(outcome, Done) and pod is not None and not is_deleting(pod):
+        if (yield from self._exists(key)):
             yield Enqueue(QUEUE, key)
         return None
+
+    @step
+    def _exists(self, key: Key) -> Step[bool]:
+        """Report whether the API server has the pod, and it is not being deleted."""
+        outcome = yield from must(get_live(PODS, key), but=(NotFound,))
+        pod = self._pods.get(key)
+        return isinstance(outcome, Done) and pod is not None and not is_deleting(pod)
 
     def _provide(self, pod: Object, volume: Mapping[str, Any]) -> Step[None]:
         """Create the claim of one volume, unless it exists. Source: handleVolume.
