@@ -26,6 +26,7 @@ from tests.faults.mutants.service_ranges import SERVICE_RANGES
 from tests.faults.mutants.services import SERVICES
 from tests.faults.mutants.stateful import STATEFUL
 from tests.faults.mutants.tenants import TENANTS
+from tests.faults.mutants.versions import VERSIONS
 from tests.faults.mutants.volumes import VOLUMES
 from tests.faults.mutants.workloads import WORKLOADS
 
@@ -54,6 +55,7 @@ MUTANTS = (
     *AUTOSCALERS,
     *CLAIMS,
     *POLICIES,
+    *VERSIONS,
     *DEVICES,
     *DEVICE_TAINTS,
 )

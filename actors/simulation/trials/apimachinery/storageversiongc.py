@@ -25,12 +25,15 @@ def _lease(name: str) -> Object:
     return {"metadata": meta, "spec": {"holderIdentity": name}}
 
 
-def _report(at: float, version: str, server: str, encoding: str) -> Action:
-    """Return the action of an API server that reports its version, and creates the StorageVersion if necessary."""
+def _report(at: float, version: str, server: str, encoding: str, *, late: bool = False) -> Action:
+    """Return the action of an API server that reports its version, and creates the StorageVersion if necessary.
+
+    late: the report arrives even if the Lease of the API server does not exist any more.
+    """
     entry = {"apiServerID": server, "encodingVersion": encoding, "decodableVersions": [encoding]}
 
     def do(cluster: SimulatedCluster) -> bool:
-        if cluster.get(LEASES, make_key("kube-system", server)) is None:
+        if not late and cluster.get(LEASES, make_key("kube-system", server)) is None:
             return True
         stored = cluster.get(STORAGE_VERSIONS, version)
         if stored is None:
@@ -60,12 +63,16 @@ def _lose(at: float, server: str) -> Action:
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
     chance = scenario.chance("storage version actions")
-    for server in chance.sample(SERVERS, chance.randint(1, len(SERVERS))):
-        yield from _life(scenario, chance, server)
+    servers = chance.sample(SERVERS, chance.randint(1, len(SERVERS)))
+    for server in servers:
+        yield from _life(scenario, chance, server, [other for other in servers if other != server])
 
 
-def _life(scenario: Scenario, chance: random.Random, server: str) -> Iterable[Action]:
-    """Yield the actions of one API server. After its end it does not return, as its name contains a random part."""
+def _life(scenario: Scenario, chance: random.Random, server: str, others: list[str]) -> Iterable[Action]:
+    """Yield the actions of one API server. After its end it does not return, as its name contains a random part.
+
+    others: API servers that may report a version just when this one ends.
+    """
     born = round(chance.uniform(0.5, 5.0), 2)
     yield create(born, LEASES, _lease(server))
     for version in chance.sample(VERSIONS, chance.randint(1, len(VERSIONS))):
@@ -74,6 +81,11 @@ def _life(scenario: Scenario, chance: random.Random, server: str) -> Iterable[Ac
     if chance.random() < 0.7:
         (end,) = scenario.times(chance, 1, first=born + 1.0)
         yield _lose(end, server)
+        for other in others:
+            at = end + chance.choice((0.001, 0.003, 0.006, 0.1))
+            yield _report(at, chance.choice(VERSIONS), other, chance.choice(ENCODINGS))
+        for version in chance.sample(VERSIONS, chance.randint(0, len(VERSIONS))):
+            yield _report(end + chance.choice((0.002, 0.5, 5.0)), version, server, chance.choice(ENCODINGS), late=True)
 
 
 def _entries(version: Mapping[str, Any]) -> list[Mapping[str, Any]]:
