@@ -24,7 +24,7 @@ from kcm.actors.controllers.apimachinery import (
 from kcm.actors.controllers.bootstrap import signer, token_cleaner
 from kcm.actors.controllers.certificates import approver, pod_request_cleaner, request_cleaner, signing
 from kcm.actors.controllers.cloud import cloud_node_lifecycle, node_route, service_lb
-from kcm.actors.controllers.devices import device_taint_eviction, resource_claim
+from kcm.actors.controllers.devices import device_taint_eviction, resource_claim, resource_pool_status
 from kcm.actors.controllers.identity import (
     clusterrole_aggregation,
     legacy_token_cleaner,
@@ -107,6 +107,7 @@ BUILT_IN: tuple[ControllerSpec, ...] = (
     ephemeral_volume.SPEC,
     storageversiongc.SPEC,
     resource_claim.SPEC,
+    resource_pool_status.SPEC,
     legacy_token_cleaner.SPEC,
     validatingadmissionpolicystatus.SPEC,
     service_cidr.SPEC,

@@ -1,11 +1,9 @@
-"""Names and flags of upstream's controllers that are not built yet.
+"""Names and flags of upstream's controllers that are not built yet. All controllers of Kubernetes 1.36 are built.
 
-They make every command line of kube-controller-manager valid: --controllers accepts these names, and these flags are
-validated as upstream and reported to have no effect. When a controller is built, its entry moves to its own file or
-folder.
+A controller of a later release is listed here until it is built (docs/next-release.md): --controllers accepts its name,
+and its flags are validated as upstream and reported to have no effect. Then its entry moves to its own file or folder.
 
-Source: kubernetes v1.36 cmd/kube-controller-manager/names/controller_names.go, app/*.go, app/options/*controller.go;
-the older aliases are those of releases 1.5 to 1.11, and flags that later releases removed keep their meaning.
+Source: kubernetes v1.36 cmd/kube-controller-manager/names/controller_names.go.
 """
 
 from __future__ import annotations
@@ -16,8 +14,6 @@ from msgspec import Struct
 
 from kcm.actors.options import Check, ControllerOptions
 from kcm.actors.options.known_controllers import is_enabled
-
-YEAR = 8760 * 3600.0
 
 
 class UnbuiltController(Struct, frozen=True, kw_only=True):
@@ -30,8 +26,7 @@ class UnbuiltController(Struct, frozen=True, kw_only=True):
     checks: tuple[Check, ...] = ()
 
 
-# In upstream's start order.
-UNBUILT: tuple[UnbuiltController, ...] = (UnbuiltController(name="resourcepoolstatusrequest-controller"),)
+UNBUILT: tuple[UnbuiltController, ...] = ()  # in upstream's start order
 
 
 def not_built(chosen: Sequence[str], built: Collection[str]) -> tuple[str, ...]:

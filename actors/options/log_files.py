@@ -53,6 +53,7 @@ LOG_FILES: Mapping[str, tuple[str, ...]] = {
         replicationcontroller-controller: replica_set replica_set_utils
         resourcequota-controller: resource_quota_controller resource_quota_monitor
         resourceclaim-controller: controller
+        resourcepoolstatusrequest-controller: controller
         root-ca-certificate-publisher-controller: publisher
         service-cidr-controller: servicecidrs_controller
         selinux-warning-controller: metrics selinux_warning_controller volumecache

@@ -1,4 +1,4 @@
-"""The recipe in docs/mixed-cluster.md: kube-controller-manager runs what is not built here, kcm runs the rest."""
+"""The recipe in docs/mixed-cluster.md: each controller runs in kube-controller-manager or in kcm."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from kcm.actors.controllers.unbuilt import UNBUILT
 from tests.e2e.conftest import NEEDS_KUBECTL, in_namespace
 from tests.e2e.kubectl import Api, Kubectl
 from tests.e2e.programs import ROOT, ending, free_port, spawn, until
@@ -17,6 +16,7 @@ from tests.e2e.real_server import assets_or_skip, real_server
 from tests.e2e.scenarios import until_status, workload
 
 PAGE = ROOT / "docs" / "mixed-cluster.md"
+MOVED = "persistentvolume-attach-detach-controller"  # the controller that stays with kube-controller-manager
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 
@@ -32,13 +32,14 @@ def command(program: str, kubeconfig: Path) -> list[str]:
     return [f"--kubeconfig={kubeconfig}" if word.startswith("--kubeconfig=") else word for word in found]
 
 
-def test_recipe_names_all_controllers_that_are_not_built() -> None:
-    (controllers,) = [word for word in command("kube-controller-manager", Path()) if word.startswith("--controllers=")]
-    assert controllers.partition("=")[2].split(",") == [
-        controller.name for controller in UNBUILT if controller.on_by_default
+def test_no_controller_runs_in_both_managers_of_the_recipe() -> None:
+    chosen = [
+        word.partition("=")[2].split(",")
+        for program in ("kube-controller-manager", "bin/run-kcm")
+        for word in command(program, Path())
+        if word.startswith("--controllers=")
     ]
-    described = set(re.findall(r"^\| `([\w-]+)` \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE))
-    assert described == {controller.name for controller in UNBUILT}
+    assert chosen == [[MOVED], ["*", f"-{MOVED}"]]
 
 
 @pytest.mark.cluster
@@ -86,11 +87,8 @@ def test_recipe_runs_both_managers_side_by_side(tmp_path: Path) -> None:
                 items = kubectl.api.get("/api/v1/namespaces/mixed/persistentvolumeclaims")["items"]
                 return [claim["metadata"]["name"] for claim in items]
 
-            (claim,) = until(claims, "the ephemeral volume gets its claim", why=logs)  # by kube-controller-manager
+            (claim,) = until(claims, "the ephemeral volume gets its claim", why=logs)  # by kcm
             assert re.fullmatch(r"web-\w+-\w+-scratch", claim)
-            warning = [line for line in kcm.text().splitlines() if "controllers are not built yet" in line]
-            assert len(warning) == 1
-            assert warning[0].startswith("W")
 
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}

@@ -27,7 +27,7 @@ from kcm.actors.controllers.bootstrap import signer, token_cleaner
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.certificates import approver, pod_request_cleaner, request_cleaner, signing
 from kcm.actors.controllers.cloud import cloud_node_lifecycle, node_route
-from kcm.actors.controllers.devices import device_taint_eviction, resource_claim
+from kcm.actors.controllers.devices import device_taint_eviction, resource_claim, resource_pool_status
 from kcm.actors.controllers.identity import (
     clusterrole_aggregation,
     legacy_token_cleaner,
@@ -71,7 +71,12 @@ from kcm.actors.simulation.trials.nodes.taints import SOON, tolerations
 from kcm.actors.simulation.trials.scenario import Fleet, Scenario
 from kcm.actors.simulation.trials.storage.attach_detach import superfluous
 from kcm.actors.simulation.trials.trial import Trial
-from kcm.runtime.apiserver.kinds.resource import device_class, device_taint_rule, resource_slice
+from kcm.runtime.apiserver.kinds.resource import (
+    device_class,
+    device_taint_rule,
+    resource_pool_status_request,
+    resource_slice,
+)
 from kcm.runtime.apiserver.kinds.scheduling import pod_group, workload
 from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 from kcm.runtime.simulation.plan import ON_REQUEST, draw_plan
@@ -326,14 +331,14 @@ ATTACHMENTS_SETTING = Setting(
 
 
 def _serve_taint_rules(cluster: SimulatedCluster) -> None:
-    cluster.serve(device_taint_rule.RESOURCE)
+    cluster.serve(device_taint_rule.RESOURCE, resource_pool_status_request.RESOURCE)
     cluster.restart_server()
 
 
 DEVICE_TAINTS_SETTING = Setting(
     name="device-taints",
-    controllers=(device_taint_eviction.SPEC,),
-    options=lambda _scenario: flags("--feature-gates=DRADeviceTaintRules=true"),
+    controllers=(device_taint_eviction.SPEC, resource_pool_status.SPEC),
+    options=lambda _scenario: flags("--feature-gates=DRADeviceTaintRules=true,DRAResourcePoolStatus=true"),
     prepare=_serve_taint_rules,
 )
 

@@ -16,7 +16,7 @@ from kcm.actors.simulation.trials.apimachinery import (
 from kcm.actors.simulation.trials.bootstrap import signer, token_cleaner
 from kcm.actors.simulation.trials.certificates import approver, pod_request_cleaner, request_cleaner, signing
 from kcm.actors.simulation.trials.cloud import cloud_node_lifecycle, node_route, service_lb
-from kcm.actors.simulation.trials.devices import device_taint_eviction, resource_claim
+from kcm.actors.simulation.trials.devices import device_taint_eviction, resource_claim, resource_pool_status
 from kcm.actors.simulation.trials.hollow import (
     attacher,
     devices,
@@ -119,6 +119,7 @@ TRIALS: Mapping[str, Trial] = MappingProxyType(
             storageversionmigrator,
             storageversiongc,
             device_taint_eviction,
+            resource_pool_status,
             nodes,
             kubelet,
             scheduler,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
+from kcm.actors.app import arguments
 from kcm.actors.app.arguments import read_options
 from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.actors.controllers.unbuilt import UNBUILT
+from kcm.actors.controllers.unbuilt import UnbuiltController
 from kcm.actors.options import InvalidOptionsError
 from kcm.actors.reconciliation import Watch, itself
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
@@ -31,8 +31,7 @@ def test_controller_that_was_not_passed_is_unknown() -> None:
         read_options(["--controllers=website"])
 
 
-def test_custom_controller_may_replace_an_unimplemented_one() -> None:
-    unbuilt = UNBUILT[0]
-    other = replace(WEBSITE, name=unbuilt.name, aliases=unbuilt.aliases)
-    options = read_options([f"--controllers={unbuilt.name}"], controllers=(*BUILT_IN, other))
-    assert options.generic.controllers == (unbuilt.name,)
+def test_custom_controller_may_replace_an_unimplemented_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arguments, "UNBUILT", (UnbuiltController(name=WEBSITE.name, aliases=WEBSITE.aliases),))
+    options = read_options([f"--controllers={WEBSITE.name}"], controllers=(*BUILT_IN, WEBSITE))
+    assert options.generic.controllers == (WEBSITE.name,)
