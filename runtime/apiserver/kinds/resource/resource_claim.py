@@ -54,6 +54,28 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
     return [invalid("spec", inner_form(new["spec"], "resource.ResourceClaimSpec"), IMMUTABLE)]
 
 
+def prepare_for_status_update(new: Object, old: Object) -> None:
+    """Remove the entries of status.devices for devices that are not allocated any more, in place.
+
+    Clients that deallocate a claim need not know these entries. Source: dropDeallocatedStatusDevices.
+    """
+    status = new.get("status") or {}
+    if status.get("devices"):
+        lost = _allocated(old.get("status") or {}) - _allocated(status)
+        status["devices"] = [device for device in status["devices"] if _identity(device) not in lost]
+        if not status["devices"]:
+            del status["devices"]
+
+
+def _allocated(status: Mapping[str, Any]) -> set[tuple[str, ...]]:
+    results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
+    return {_identity(result) for result in results}
+
+
+def _identity(device: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(device.get(name) or "" for name in ("driver", "pool", "device", "shareID"))
+
+
 def validate_status_update(new: Object, old: Object) -> list[FieldError]:
     return list(_wrong_status(new, old))
 
@@ -131,6 +153,7 @@ RESOURCE = ResourceDefinition(
         permit=permit,
         validate_update=validate_update,
         has_status=True,
+        prepare_for_status_update=prepare_for_status_update,
         validate_status_update=validate_status_update,
         permit_status=permit_status,
         return_deleted_object=True,
