@@ -294,6 +294,7 @@ BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "daemons": partial(of_workload, workloads.daemon_set),
     "stateful-ready": partial(of_workload, workloads.stateful_set),
     "attached-volumes": partial(of_workload, workloads.attached_volumes),
+    "device-claims": partial(of_workload, workloads.device_claims),
     "job": partial(of_workload, workloads.job),
     "job-large": partial(of_workload, partial(workloads.job, sizes=workloads.LARGE_JOB)),
     "cronjobs": partial(of_workload, workloads.cron_jobs),

@@ -164,11 +164,23 @@ def real_manager(cluster: Cluster, directory: Path, *flags: str, controllers: st
 
 
 @contextlib.contextmanager
-def hollow_nodes(cluster: Cluster, *, nodes: int, zones: int, attach: bool = False) -> Iterator[None]:
-    """Run kcm's hollow nodes and scheduler in a separate process. attach: with volumes that must be attached."""
+def hollow_nodes(
+    cluster: Cluster, *, nodes: int, zones: int, attach: bool = False, devices: bool = False
+) -> Iterator[None]:
+    """Run kcm's hollow nodes and scheduler in a separate process.
+
+    attach: with volumes that must be attached.
+    devices: with devices that the scheduler allocates.
+    """
     argv = [sys.executable, "-P", "-m", "kcm.actors.hollow.process", f"--kubeconfig={cluster.kubeconfig}"]
     process = subprocess.Popen(
-        [*argv, f"--nodes={nodes}", f"--zones={zones}", *(["--volumes", "--attach"] if attach else [])],
+        [
+            *argv,
+            f"--nodes={nodes}",
+            f"--zones={zones}",
+            *(["--volumes", "--attach"] if attach else []),
+            *(["--devices"] if devices else []),
+        ],
         stdin=subprocess.PIPE,  # the process ends when this is closed
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -178,7 +190,7 @@ def hollow_nodes(cluster: Cluster, *, nodes: int, zones: int, attach: bool = Fal
         yield
     finally:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 @contextlib.contextmanager

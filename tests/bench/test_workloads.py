@@ -8,7 +8,7 @@ import pytest
 
 from tests.bench.kubelets import life_of
 from tests.bench.processes import ApiConnection, embedded_cluster, our_manager
-from tests.bench.workloads import Sizes, attached_volumes, cron_jobs, daemon_set, job, stateful_set
+from tests.bench.workloads import Sizes, attached_volumes, cron_jobs, daemon_set, device_claims, job, stateful_set
 
 
 def pod(**spec: Any) -> dict[str, Any]:
@@ -41,7 +41,7 @@ SMALL = Sizes(nodes=4, stateful=3, completions=5, parallel=2, cron_jobs=3)
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("scenario", [daemon_set, stateful_set, attached_volumes, job, cron_jobs])
+@pytest.mark.parametrize("scenario", [daemon_set, stateful_set, attached_volumes, device_claims, job, cron_jobs])
 def test_scenario_ends_and_returns_figures(scenario):
     numbers = count(1)
     with embedded_cluster() as cluster:

@@ -46,6 +46,9 @@ ATTACHING = ",".join(
         "node-lifecycle-controller",
     )
 )
+RESOURCES = "/apis/resource.k8s.io/v1"
+DRIVER = "gpu.example.com"
+CLAIMING = "statefulset-controller,resourceclaim-controller,node-lifecycle-controller"
 MINUTE = 60.0
 MIN_LEAD = 15.0  # seconds between the creation of CronJobs and the minute in which they are due
 
@@ -141,6 +144,41 @@ def attached_volumes(
         collection.delete("attached")
         claims = f"/api/v1/namespaces/{collection.namespace}/persistentvolumeclaims"
         _must(api, "DELETE", claims, {"propagationPolicy": "Background"})
+
+
+def device_claims(
+    cluster: Cluster, api: ApiConnection, start: Start, namespace: Callable[[], str], sizes: Sizes = Sizes()
+) -> Figures:
+    """Measure a StatefulSet whose pods have a ResourceClaim each, from a template, until all pods are ready, and from
+    scaling to zero until all claims are released. Nodes, their devices and the scheduler are hollow.
+    """
+    count = sizes.stateful
+    collection = _Collection(api, namespace(), f"{APPS}/namespaces/{{}}/statefulsets")
+    of_group = f"{RESOURCES}/namespaces/{collection.namespace}"
+    claims = _Collection(api, collection.namespace, f"{of_group}/resourceclaims")
+    selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
+    api.request("DELETE", f"{RESOURCES}/deviceclasses/{DRIVER}")
+    _must(api, "POST", f"{RESOURCES}/deviceclasses", {"metadata": {"name": DRIVER}, "spec": {"selectors": selectors}})
+    request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER}}
+    template = {"metadata": {"name": "gpu"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
+    _must(api, "POST", f"{of_group}/resourceclaimtemplates", template)
+    with (
+        _running(cluster, start, CLAIMING) as process,
+        hollow_nodes(cluster, nodes=sizes.hollow_nodes, zones=1, devices=True),
+    ):
+        time.sleep(SETTLE)
+        devices = {"hollow.kcm.dev/devices": f"{DRIVER}={-(-count // sizes.hollow_nodes)}"}
+        for number in range(sizes.hollow_nodes):
+            _must(api, "PATCH", f"/api/v1/nodes/hollow-node-{number}", {"metadata": {"annotations": devices}})
+        time.sleep(SETTLE)
+        with _measured(cluster, process, "pod", count) as running, collection.reaching(_is_ready(count)):
+            collection.create(_stateful_set("claiming", count, devices=True))
+        yield f"StatefulSet of {count} with devices, ready", running
+        with _measured(cluster, process, "pod", count) as released, claims.reaching(_is_released, wanted=count):
+            collection.patch("claiming", {"spec": {"replicas": 0}})
+        yield f"StatefulSet of {count} with devices, scaled to 0 and released", released
+        collection.delete("claiming")
+        _must(api, "DELETE", f"{of_group}/resourceclaims", {})
 
 
 def job(
@@ -316,7 +354,7 @@ def _daemon_set(name: str) -> dict[str, Any]:
     return {"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name}, "spec": spec}
 
 
-def _stateful_set(name: str, replicas: int, *, claims: bool = False) -> dict[str, Any]:
+def _stateful_set(name: str, replicas: int, *, claims: bool = False, devices: bool = False) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "replicas": replicas,
         "serviceName": name,
@@ -329,6 +367,9 @@ def _stateful_set(name: str, replicas: int, *, claims: bool = False) -> dict[str
         storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         claim = {"metadata": {"name": "data"}, "spec": {**storage, "storageClassName": "hollow"}}
         spec["volumeClaimTemplates"] = [claim]
+    if devices:
+        spec["template"]["spec"]["containers"][0]["resources"] = {"claims": [{"name": "gpu"}]}
+        spec["template"]["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
     return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": name}, "spec": spec}
 
 
@@ -371,6 +412,10 @@ def _status_has(workload: Mapping[str, Any], numbers: Mapping[str, int]) -> bool
     if status.get("observedGeneration") != workload["metadata"]["generation"]:
         return False
     return all(status.get(name, 0) == number for name, number in numbers.items())
+
+
+def _is_released(claim: Mapping[str, Any]) -> bool:
+    return not (claim.get("status") or {}).get("allocation")
 
 
 def _is_attached(attachment: Mapping[str, Any]) -> bool:
