@@ -312,6 +312,7 @@ ATTACHMENTS_SETTING = Setting(
         persistentvolume_binder.SPEC,
         attach_detach.SPEC,
         claim_protection.SPEC,
+        volume_protection.SPEC,
         statefulset.SPEC,
         pod_garbage_collector.SPEC,
         node_lifecycle.SPEC,

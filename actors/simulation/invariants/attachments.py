@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
 from kcm.protocols.conditions import is_true
-from kcm.protocols.csi import attached_names, attached_volume, csi_source, is_attached, is_single_node
+from kcm.protocols.csi import attached_names, attached_volume, csi_source, in_use_names, is_attached, is_single_node
 from kcm.protocols.nodes import OUT_OF_SERVICE_TAINT
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, name_of, uid_of
 from kcm.protocols.volumes import claim_keys, is_pod_ended, volume_name_of
@@ -82,6 +82,7 @@ class DetachedWhenUnused:
 
     The node does not report the volume in volumesAttached, and no container that mounts it runs on the node. A volume
     in use may be detached from a node with the taint out-of-service, and from one that is not ready for six minutes.
+    Nor does the kubelet report the volume as in use, since before the node stopped reporting it as attached.
     A container that started after the node stopped reporting the volume does not count, because its kubelet reads nodes
     from a cache.
     """
@@ -98,6 +99,7 @@ class DetachedWhenUnused:
         self._pods: dict[str, Object] = {}  # pods with claims, by uid
         self._started: dict[str, int] = {}  # revision at which a container of the pod ran, by uid
         self._withdrawn: dict[tuple[str, str], int] = {}  # revision at which a node stopped reporting a volume
+        self._in_use: dict[tuple[str, str], int] = {}  # revision since which a kubelet reports a volume as in use
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -130,8 +132,11 @@ class DetachedWhenUnused:
             known[change.key] = obj
         if change.storage == NODES:
             if change.previous:
-                for unique in attached_names(decoded(change.previous)) - attached_names(obj):
+                previous = decoded(change.previous)
+                for unique in attached_names(previous) - attached_names(obj):
                     self._withdrawn[change.key, unique] = change.revision
+                for unique in {*in_use_names(obj)} - {*in_use_names(previous)}:
+                    self._in_use[change.key, unique] = change.revision
             if change.type != DELETED and _is_ready(obj):
                 self._unready.pop(change.key, None)
             else:
@@ -152,6 +157,9 @@ class DetachedWhenUnused:
         if self._clock.monotonic() - self._unready.get(name, self._clock.monotonic()) > UNREADY:
             return
         withdrawn = self._withdrawn.get((name, source.unique_name), 0)
+        in_use = node is not None and source.unique_name in in_use_names(node)
+        if in_use and self._in_use.get((name, source.unique_name), 0) < withdrawn:
+            fail(f"volume {name_of(volume)} is detached from {name}, whose kubelet uses it")
         for pod in self._users(name, volume):
             if self._started[uid_of(pod)] > withdrawn:
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.faults.mutants.accounts import ACCOUNTS
+from tests.faults.mutants.attachments import ATTACHMENTS
 from tests.faults.mutants.autoscalers import AUTOSCALERS
 from tests.faults.mutants.bootstrap import BOOTSTRAP
 from tests.faults.mutants.budgets import BUDGETS
@@ -52,6 +53,7 @@ MUTANTS = (
     *ROLES,
     *STATEFUL,
     *VOLUMES,
+    *ATTACHMENTS,
     *AUTOSCALERS,
     *CLAIMS,
     *POLICIES,
