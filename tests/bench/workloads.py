@@ -34,6 +34,8 @@ Start = Callable[..., Process]
 CONCURRENCY = 16  # of the benchmark's own requests
 SETTLE = 3.0  # seconds for a manager and the simulated kubelets to start before workloads are created
 TIMEOUT = 300.0
+WATCHED = 30.0  # seconds after which a watch is repeated
+GLANCE = 0.1
 PAGE = "200"  # pods deleted by one request
 APPS, BATCH = "/apis/apps/v1", "/apis/batch/v1"
 NODE_LABEL = "bench-place"
@@ -133,13 +135,12 @@ def attached_volumes(
         hollow_nodes(cluster, nodes=sizes.hollow_nodes, zones=1, attach=True),
     ):
         time.sleep(SETTLE)
-        with _measured(cluster, process, "pod", count) as attached:
-            with collection.reaching(_is_ready(count)), attachments.reaching(_is_attached, wanted=count):
-                collection.create(_stateful_set("attached", count, claims=True))
+        with _measured(cluster, process, "pod", count) as attached, collection.reaching(_is_ready(count)):
+            collection.create(_stateful_set("attached", count, claims=True))
         yield f"StatefulSet of {count} with claims, attached and ready", attached
         with _measured(cluster, process, "pod", count) as detached:
-            with attachments.vanishing(count):
-                collection.patch("attached", {"spec": {"replicas": 0}})
+            collection.patch("attached", {"spec": {"replicas": 0}})
+            attachments.wait_until_empty()
         yield f"StatefulSet of {count} with claims, scaled to 0 and detached", detached
         collection.delete("attached")
         claims = f"/api/v1/namespaces/{collection.namespace}/persistentvolumeclaims"
@@ -246,24 +247,13 @@ class _Collection:
         while orjson.loads(_must(self._api, "GET", pods, {}, limit="1"))["items"]:
             _must(self._api, "DELETE", pods, body, limit=PAGE)  # deleting thousands in one request would time out
 
-    @contextmanager
-    def vanishing(self, count: int) -> Iterator[None]:
-        """On exit, wait until the `count` objects that exist on entry are deleted."""
-        deleted: set[str] = set()
-        vanished = threading.Event()
-
-        def on_lines(lines: bytes) -> None:
-            for line in lines.splitlines():
-                event = orjson.loads(line)
-                if event["type"] == "DELETED":
-                    deleted.add(event["object"]["metadata"]["name"])
-            if len(deleted) >= count:
-                vanished.set()
-
-        with self._api.watching(self._path, on_lines):
-            yield
-            if not vanished.wait(TIMEOUT):
-                raise TimeoutError(f"{len(deleted)} of {count} at {self._path} are deleted after {TIMEOUT:.0f} s")
+    def wait_until_empty(self) -> None:
+        """Wait until the collection has no object."""
+        deadline = time.monotonic() + TIMEOUT
+        while orjson.loads(_must(self._api, "GET", self._path, {}, limit="1"))["items"]:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self._path} is not empty after {TIMEOUT:.0f} s")
+            time.sleep(GLANCE)
 
     @contextmanager
     def reaching(self, condition: Callable[[Mapping[str, Any]], bool], *, wanted: int = 1) -> Iterator[None]:
@@ -284,8 +274,11 @@ class _Collection:
                 reached.set()
 
         yield
-        with self._api.watching(self._path, on_lines):
-            if not reached.wait(TIMEOUT):
+        deadline = time.monotonic() + TIMEOUT
+        while not reached.is_set():  # a busy server may have ended the watch, so it is repeated
+            with self._api.watching(self._path, on_lines):
+                reached.wait(WATCHED)
+            if time.monotonic() > deadline and not reached.is_set():
                 raise TimeoutError(
                     f"{len(matching)} of {wanted} at {self._path} after {TIMEOUT:.0f} s: {last.get('status')}"
                 )
@@ -416,10 +409,6 @@ def _status_has(workload: Mapping[str, Any], numbers: Mapping[str, int]) -> bool
 
 def _is_released(claim: Mapping[str, Any]) -> bool:
     return not (claim.get("status") or {}).get("allocation")
-
-
-def _is_attached(attachment: Mapping[str, Any]) -> bool:
-    return bool((attachment.get("status") or {}).get("attached"))
 
 
 def _is_complete(job: Mapping[str, Any]) -> bool:

@@ -30,10 +30,10 @@ CONTROLLERS = (*(spec for spec in BUILT_IN if spec.name != ATTACH_DETACH), attac
 OUT_OF_SERVICE = {"key": attach_detach.OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}
 
 
-@pytest.fixture
-def attaching(cluster: SimulatedCluster) -> SimulatedCluster:
+@pytest.fixture(params=["stand-in", "attach-detach controller"])
+def attaching(cluster: SimulatedCluster, request: pytest.FixtureRequest) -> SimulatedCluster:
     """Return a cluster whose pods wait until their volumes are attached."""
-    cluster.manager(controllers=CONTROLLERS)
+    cluster.manager(controllers=CONTROLLERS if request.param == "stand-in" else BUILT_IN)
     cluster.hollow_nodes(nodes=3, zones=1, volumes=True, attach=True)
     cluster.run_for(5)
     return cluster
@@ -158,6 +158,25 @@ def test_volume_moves_from_a_node_that_is_out_of_service(attaching: SimulatedClu
     annotate(attaching, NODES, lost, **{behaviour.SILENT: None})
     attaching.run_for(60)
     assert in_use_names(attaching.get(NODES, lost)) == ()
+
+
+def test_volume_moves_from_a_lost_node_by_force(cluster: SimulatedCluster) -> None:
+    """The node is silent, its pod is deleted by force, and the controller detaches the volume after six minutes."""
+    cluster.manager()
+    cluster.hollow_nodes(nodes=3, zones=1, volumes=True, attach=True)
+    cluster.create(STATEFULSETS, stateful_set())
+    assert cluster.run_until(running(cluster))
+    lost = pod_of(cluster)["spec"]["nodeName"]
+    annotate(cluster, NODES, lost, **{behaviour.SILENT: "true"})
+    cluster.run_for(120)
+    cluster.delete(PODS, "default/db-0", grace_seconds=0)
+    cluster.run_for(200)
+    assert pod_of(cluster)["spec"]["nodeName"] != lost
+    assert (phase(cluster), waits_for(cluster)) == ("Pending", "ContainerCreating")
+    assert any(text.startswith("Multi-Attach error for volume") for text in events(cluster, "FailedAttachVolume"))
+    assert cluster.run_until(running(cluster), within=400)
+    (attachment,) = cluster.list(VOLUME_ATTACHMENTS)
+    assert attachment["spec"]["nodeName"] == pod_of(cluster)["spec"]["nodeName"]
 
 
 def test_pods_run_without_an_attach_detach_controller(cluster: SimulatedCluster) -> None:
