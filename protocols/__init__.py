@@ -15,7 +15,10 @@ pods.py, nodes.py, services.py, service_cidrs.py, budgets.py, mounted_secrets.py
                              fields of Pods, Nodes, Services, ServiceCIDRs, PodDisruptionBudgets
 completion_indexes.py        sets of completion indexes of an Indexed Job
 hollow_nodes.py              labels of hollow nodes, and addresses of these nodes and their pods
-volumes.py, node_affinity.py fields of volumes and claims; node selectors
+volumes.py, csi.py, node_affinity.py
+                             fields of volumes, claims and CSI objects; node selectors
+resource_claims.py, device_taints.py
+                             fields of ResourceClaims and of the pods that use them; taints of devices
 hashing.py, go_dump.py, fnv.py
                              upstream's pod template hash, of a dump by the facts in go_structs.py
 pod_resources.py, quality_of_service.py

@@ -235,7 +235,7 @@ def found(scene: Scene) -> Snapshot:
             meta = item["metadata"]
             if resource == "pods":
                 if item["status"]["phase"] in ("Succeeded", "Failed"):
-                    continue  # the real manager may go on to remove and to add names, as below
+                    continue  # the real manager may remove and add names repeatedly, as below
                 item["status"] = {"resourceClaimStatuses": item["status"].get("resourceClaimStatuses")}
             if "generateName" in meta:
                 item = json.loads(json.dumps(item).replace(meta["name"], f"{meta['generateName']}*"))
