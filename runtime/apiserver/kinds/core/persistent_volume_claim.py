@@ -115,8 +115,9 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
     if status.get("phase") == "Bound":
         changed["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
         resources = spec.get("resources") or {}
-        requests = {**(resources.get("requests") or {}), "storage": had_size}
-        changed["resources"] = {**resources, "requests": requests}
+        if resources.get("requests") is not None:
+            requests = {**resources["requests"], "storage": had_size}
+            changed["resources"] = {**resources, "requests": requests}
     if _without_nones(changed) != _without_nones(was):
         errors.append(forbidden("spec", f"{_IMMUTABLE_SPEC}\n{difference(was, changed, _SPEC)}"))
     if parse_quantity(size) < parse_quantity(had_size):

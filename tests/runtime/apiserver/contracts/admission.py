@@ -111,6 +111,22 @@ TOO_MUCH = [
     ),
     secured("h", TIGHT, securityContext={"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}),
 ]
+
+
+def requests_storage(size: str, **spec: Any) -> Step:
+    """Request another size for the claim "data"."""
+    return Step(
+        "PATCH",
+        "persistentvolumeclaims/data",
+        {"spec": {"resources": {"requests": {"storage": size}}, **spec}},
+        MERGE,
+    )
+
+
+def claim_status(**status: Any) -> Step:
+    return Step("PATCH", "persistentvolumeclaims/data/status", {"status": status}, MERGE)
+
+
 BIGGER = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
 IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
 SECRETS = "kubernetes.io/enforce-mountable-secrets"
@@ -155,6 +171,44 @@ SCENARIOS: dict[str, list[Step]] = {
         Step("PATCH", "persistentvolumeclaims/slow/status", {"status": {"phase": "Bound"}}, MERGE),
         Step("PATCH", "persistentvolumeclaims/slow", BIGGER, MERGE),
         *(gone("storageclasses", name) for name in ("slow", "b-slow", "other")),
+    ],
+    "expansion": [
+        cluster_wide("storageclasses", "grows", provisioner="p", allowVolumeExpansion=True),
+        Step("POST", "persistentvolumeclaims", claim("data", storageClassName="grows")),
+        requests_storage("2Gi"),
+        claim_status(phase="Bound", capacity={"storage": "1Gi"}),
+        requests_storage("5Gi"),
+        requests_storage("3Gi"),
+        requests_storage("1Gi"),
+        requests_storage("512Mi"),
+        requests_storage("4Gi", volumeName="v"),
+        requests_storage("6Gi", storageClassName="other"),
+        requests_storage("6Gi", volumeMode="Block"),
+        requests_storage("0"),
+        Step("PATCH", "persistentvolumeclaims/data", {"spec": {"resources": {"requests": None}}}, MERGE),
+        Step("PATCH", "persistentvolumeclaims/data", {"spec": {"resources": {"requests": {"cpu": "1"}}}}, MERGE),
+        Step("PATCH", "persistentvolumeclaims/data", {"spec": {"resources": {"limits": {"storage": "9Gi"}}}}, MERGE),
+        claim_status(
+            allocatedResources={"storage": "3Gi"},
+            allocatedResourceStatuses={"storage": "ControllerResizeInProgress"},
+            conditions=[{"type": "Resizing", "status": "True"}],
+        ),
+        claim_status(allocatedResources={"storage": "-1"}),
+        claim_status(allocatedResources={"example.com/iops": "1"}),
+        claim_status(allocatedResources={"memory": "1"}),
+        claim_status(allocatedResourceStatuses={"storage": "Growing"}),
+        claim_status(allocatedResourceStatuses={"memory": "NodeResizePending"}),
+        claim_status(capacity={"storage": "-1"}),
+        claim_status(capacity={"storage": "3Gi"}, allocatedResourceStatuses=None, conditions=None),
+        Step(
+            "PATCH",
+            "persistentvolumeclaims/data/status",
+            {"metadata": {"annotations": {"volume.kubernetes.io/storage-resizer": "p"}}, "spec": {"volumeName": "w"}},
+            MERGE,
+        ),
+        requests_storage("2Gi"),
+        gone("storageclasses", "grows"),
+        requests_storage("9Gi"),
     ],
     "runtime classes": [
         account("default", automountServiceAccountToken=False),
