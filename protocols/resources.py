@@ -148,8 +148,11 @@ RESOURCE_SLICES = Resource(
 DEVICE_CLASSES = Resource(
     group="resource.k8s.io", version="v1", plural="deviceclasses", kind="DeviceClass", namespaced=False
 )
-DEVICE_TAINT_RULES = Resource(
-    group="resource.k8s.io", version="v1beta2", plural="devicetaintrules", kind="DeviceTaintRule", namespaced=False
+DEVICE_TAINT_RULES, STABLE_TAINT_RULES = (
+    Resource(
+        group="resource.k8s.io", version=version, plural="devicetaintrules", kind="DeviceTaintRule", namespaced=False
+    )
+    for version in ("v1beta2", "v1")  # v1 from 1.37 on
 )
 RESOURCE_POOL_STATUS_REQUESTS = Resource(
     group="resource.k8s.io",

@@ -8,6 +8,7 @@ from tests.e2e.kubectl import Api
 from tests.e2e.programs import managing, until
 
 CERTIFICATES = "/apis/certificates.k8s.io"
+RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
 
 
 def test_apis_and_defaults_of_the_next_release_are_served(tmp_path: Path) -> None:
@@ -22,6 +23,11 @@ def test_apis_and_defaults_of_the_next_release_are_served(tmp_path: Path) -> Non
         (bundle,) = until(lambda: api.get(f"{CERTIFICATES}/v1/clustertrustbundles")["items"], "the bundle is published")
         assert bundle["spec"]["signerName"] == "kubernetes.io/kube-apiserver-serving"
         assert api.get(f"{CERTIFICATES}/v1/podcertificaterequests")["items"] == []
-        assert api.get("/apis/resource.k8s.io/v1/devicetaintrules")["items"] == []
+        # So is DeviceTaintRule; the controller reports what the rule evicts.
+        taint = {"key": "example.com/broken", "effect": "NoExecute"}
+        rule = {"metadata": {"name": "broken"}, "spec": {"deviceSelector": {"driver": "d"}, "taint": taint}}
+        api.request("POST", RULES, rule)
+        status = until(lambda: api.get(f"{RULES}/broken").get("status"), "the rule has a condition")
+        assert [condition["type"] for condition in status["conditions"]] == ["EvictionInProgress"]
         assert "watch failed" not in manager.program.text()
         assert "Release 1.37 is emulated from its source" in manager.program.text()

@@ -69,7 +69,7 @@ from kcm.protocols.objects import (
     uid_of,
 )
 from kcm.protocols.resource_claims import claim_entries, claim_name, is_reserved_for, owner_problem
-from kcm.protocols.resources import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from kcm.protocols.resources import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.tables import Tables
 
@@ -116,17 +116,17 @@ class DeviceTaintEvictionReconciler:
         clock: Clock,
         log: FilteringBoundLogger,
         evicted: Callable[[float], None],
-        rules: bool = False,
+        rules: Resource | None = None,
         groups: bool = False,
     ) -> None:
         """Create the reconciler.
 
         evicted: callback for each evicted pod; its argument is the seconds by which the eviction was late.
-        rules: whether DeviceTaintRules are watched (feature gate DRADeviceTaintRules).
+        rules: DeviceTaintRules in the served version if they are watched (feature gate DRADeviceTaintRules).
         groups: whether claims can be reserved for PodGroups (feature gate DRAWorkloadResourceClaims).
         """
         self._pods, self._claims, self._slices = tables[PODS], tables[RESOURCE_CLAIMS], tables[RESOURCE_SLICES]
-        self._rules = tables[DEVICE_TAINT_RULES] if rules else None
+        self._rules, self._rule_resource = None if rules is None else tables[rules], rules
         self._clock, self._log, self._evicted, self._groups = clock, log, evicted, groups
         self._plans: dict[Key, _Plan] = {}
         self._done: dict[str, None] = {}  # uids of evicted pods, the oldest first
@@ -286,7 +286,7 @@ class DeviceTaintEvictionReconciler:
 
     def _sync_rule(self, key: Key) -> Reconciliation:
         """Update the condition EvictionInProgress of a rule."""
-        if self._rules is None:
+        if self._rules is None or self._rule_resource is None:
             return None
         self._rules.require(key)
         rule, entry = self._rules.get(key), self._rules.entry(key)
@@ -313,7 +313,7 @@ class DeviceTaintEvictionReconciler:
             self._pending.add(key)
         if differs(condition, stored):
             applied = {"metadata": {"name": key, "uid": entry.uid}, "status": {"conditions": [condition]}}
-            command = apply(DEVICE_TAINT_RULES, applied, force=True, manager=NAME, subresource="status")
+            command = apply(self._rule_resource, applied, force=True, manager=NAME, subresource="status")
             yield from must(command, but=(NotFound,))
         return None
 

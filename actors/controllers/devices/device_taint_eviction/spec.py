@@ -22,12 +22,20 @@ from kcm.actors.controllers.devices.device_taint_eviction.reconciler import (
 )
 from kcm.actors.controllers.devices.resource_claim.watches import PODS_BY_USE, USES, WITH_CLAIMS, claim_value
 from kcm.actors.options import ControllerOptions, Options
+from kcm.actors.options.versions import BINARY
 from kcm.actors.reconciliation import Change, Index, Interest, Watch
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Queue
 from kcm.protocols.device_taints import RuleFacts, allocated_devices, rule_facts, slice_facts
 from kcm.protocols.objects import Key, Object
 from kcm.protocols.resource_claims import allocation_of, consumers_of
-from kcm.protocols.resources import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from kcm.protocols.resources import (
+    DEVICE_TAINT_RULES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    STABLE_TAINT_RULES,
+    Resource,
+)
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.metrics.registry import Family
 from kcm.runtime.tables.tables import Tables
@@ -154,16 +162,26 @@ WATCHES = (
         interest=Interest(changed=("driver", "pool", "generation", "devices", "evicting")),
     ),
 )
-OF_RULES = Watch(DEVICE_TAINT_RULES, to=rule_and_pods, interest=Interest(changed=("selector", "taint")))
+
+
+def watched_rules(options: Options) -> Resource | None:
+    """Return DeviceTaintRules in the version that API servers of the emulated release serve.
+
+    None without the feature gate: the server may not serve them.
+    """
+    if not options.feature_gates[RULES_GATE]:
+        return None
+    return STABLE_TAINT_RULES if options.versions.emulation > BINARY else DEVICE_TAINT_RULES
 
 
 def _with_rules(spec: ControllerSpec, options: Options) -> ControllerSpec:
-    """Watch DeviceTaintRules if the feature gate is enabled. Otherwise the server may not serve them."""
-    if not options.feature_gates[RULES_GATE]:
+    rules = watched_rules(options)
+    if rules is None:
         return spec
+    watch = Watch(rules, to=rule_and_pods, interest=Interest(changed=("selector", "taint")))
     (queue,) = spec.queues
-    queues = (replace(queue, watches=(*WATCHES[:2], OF_RULES, *WATCHES[2:])),)
-    return replace(spec, queues=queues, facts=(*spec.facts, Facts(DEVICE_TAINT_RULES, rule_facts)))
+    queues = (replace(queue, watches=(*WATCHES[:2], watch, *WATCHES[2:])),)
+    return replace(spec, queues=queues, facts=(*spec.facts, Facts(rules, rule_facts)))
 
 
 def _build(context: ControllerContext) -> DeviceTaintEvictionReconciler:
@@ -180,7 +198,7 @@ def _build(context: ControllerContext) -> DeviceTaintEvictionReconciler:
         clock=context.clock,
         log=context.log,
         evicted=evicted,
-        rules=gates[RULES_GATE],
+        rules=watched_rules(context.options),
         groups=gates[GROUPS_GATE],
     )
 

@@ -75,17 +75,20 @@ def set_behavior_defaults(spec: Object) -> None:
             spec["behavior"][way] = {**deepcopy(dict(rules)), **(spec["behavior"].get(way) or {})}
 
 
-def validate(autoscaler: Object) -> list[FieldError]:
+def validate(autoscaler: Object, *, lowest: int = 1) -> list[FieldError]:
+    """Validate an autoscaler. lowest: minimum of minReplicas, 0 with the feature gate HPAScaleToZero."""
     spec = autoscaler["spec"]
     reference = part(spec, "scaleTargetRef")
-    return _validate_spec(spec, lowest=1, any_version=False, core=reference.get("kind") == "ReplicationController")
+    core = reference.get("kind") == "ReplicationController"
+    return _validate_spec(spec, lowest=lowest, any_version=False, core=core)
 
 
-def validate_update(new: Object, old: Object) -> list[FieldError]:
+def validate_update(new: Object, old: Object, *, lowest: int = 1) -> list[FieldError]:
+    """Validate an update as `validate` does."""
     spec, before = new["spec"], old["spec"]
     reference, was = part(spec, "scaleTargetRef"), part(before, "scaleTargetRef")
     same = all((reference.get(name) or "") == (was.get(name) or "") for name in ("apiVersion", "kind"))
-    lowest = 0 if before.get("minReplicas") == 0 else 1
+    lowest = 0 if before.get("minReplicas") == 0 else lowest
     core = reference.get("kind") == "ReplicationController"
     return _validate_spec(spec, lowest=lowest, any_version=same, core=core)
 
