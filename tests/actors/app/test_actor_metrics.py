@@ -30,4 +30,4 @@ def test_running_controllers_and_informers_are_reported() -> None:
         labels[3] for labels, series in informers.items() if isinstance(series, Histogram) and not sum(series.counts)
     }
     # Kinds of controllers that a feature gate enables are not served here.
-    assert idle == {"podgroups", "storageversionmigrations", "storageversions"}
+    assert idle == {"podgroups", "resourcepoolstatusrequests", "storageversionmigrations", "storageversions"}

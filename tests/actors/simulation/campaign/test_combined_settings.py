@@ -18,6 +18,8 @@ from kcm.actors.simulation.trials.catalogue import TRIALS
 from kcm.actors.simulation.trials.scenario import Action, Fleet
 
 SCENARIOS = 12
+NOT_COMBINED = {"hollow-devices-controller"}  # of a setting with `devices`
+GATED = {"podgroup-protection-controller"}  # runs in scenarios with an odd number
 
 
 def test_everything_runs_all_built_in_controllers_and_each_is_tried() -> None:
@@ -27,7 +29,8 @@ def test_everything_runs_all_built_in_controllers_and_each_is_tried() -> None:
         assert [spec.name for spec in specs] == [spec.name for spec in BUILT_IN]
         assert switched_on(specs, options) == specs
         by_itself = {spec.name for spec in POD_CERTIFICATES_SETTING.specs(None)}
-        assert {trial.controller for trial in EVERYTHING.composed(number).trials} == set(TRIALS) - by_itself
+        absent = by_itself | NOT_COMBINED | (set() if number % 2 else GATED)
+        assert {trial.controller for trial in EVERYTHING.composed(number).trials} == set(TRIALS) - absent
 
 
 def test_everything_has_the_options_of_its_parts() -> None:
