@@ -199,7 +199,7 @@ def test_policies_have_the_same_warnings(server: RealServer) -> None:
     if api.get(f"{DEFINITIONS}/gauges.example.com") is None:
         api.post(DEFINITIONS, definition("v1"))
         until(lambda: api.get(GAUGES), "the custom kind is served")
-        # Both managers skip a kind whose schema is not published yet.
+        # The real manager skips a kind whose schema is not published yet.
         until(lambda: "Gauge" in str(api.get("/openapi/v3/apis/example.com/v1")), "its schema is published")
     for name, (rules, more) in CASES.items():
         api.post(POLICIES, policy(name, rules, more))

@@ -14,6 +14,8 @@ pkg/admission/plugin/policy/validating/typechecking.go; apimachinery pkg/api/met
 - Schemas of built-in kinds come from the API server too. Upstream has those of its own release compiled in.
 - If the discovery of a group fails, or the server fails to return a schema (5xx, or no response), the check is retried.
   Upstream skips the kind, and never checks this generation of the policy again.
+- The check waits up to PUBLISHED_WITHIN seconds for the schema of a served kind. The API server publishes the schema of
+  a CustomResourceDefinition a second after the kind. Upstream skips the kind.
 - The uid of the policy is a precondition of the write, so that the result is not written to a new policy of that name.
 - The names of struct types in warnings end in the position of the kind, upstream's in the current nanosecond.
 """
@@ -41,6 +43,7 @@ from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, metadata, uid_of
 from kcm.protocols.resources import VALIDATING_ADMISSION_POLICIES
 from kcm.runtime.flags.declaration import flag
+from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
@@ -50,6 +53,7 @@ MANAGER = "validatingadmissionpolicy-status"
 MOST_KINDS = 10  # kinds of one resource rule that are checked
 CHECK_WITHIN = 600.0  # seconds; an expression of a megabyte takes about a second for each kind
 FAILED_DISCOVERY_RETRY = 10.0  # seconds
+PUBLISHED_WITHIN, SCHEMA_RETRY = 10.0, 1.0  # seconds
 SEEN = Interest(types=(EventType.ADDED, EventType.MODIFIED))
 
 
@@ -157,8 +161,8 @@ def params_kind(policy: Mapping[str, Any]) -> MatchedKind | None:
 
 def policy_warnings(
     policy: Mapping[str, Any], kinds: Sequence[MatchedKind], documents: Mapping[str, bytes]
-) -> list[tuple[str, str]]:
-    """Type-check a policy. Returns fieldRef and text of each warning.
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Type-check a policy. Returns fieldRef and text of each warning, and the kinds without a schema.
 
     kinds: the kinds that the policy matches; those without a schema are ignored.
     documents: OpenAPI v3 documents by path.
@@ -169,11 +173,13 @@ def policy_warnings(
     from kcm.runtime.cel.policy_types import CheckedKind, declared_kind, expression_warnings
 
     parsed = {path: _parsed(body) for path, body in documents.items()}
-    declared = []
+    declared, missing = [], []
     for place, kind in enumerate(kinds):
         found = declared_kind(parsed.get(kind.document, {}), CheckedKind(*kind), f"{kind.kind}{place}")
         if found is not None:
             declared.append(found)
+        else:
+            missing.append(str(CheckedKind(*kind)))
     params, found = params_kind(policy), None
     if params is not None:
         found = declared_kind(parsed.get(params.document, {}), CheckedKind(*params), f"{params.kind}{len(kinds)}")
@@ -183,7 +189,7 @@ def policy_warnings(
         None if found is None else found.declaration,
         has_params=params is not None,
     )
-    return [(warning.field_ref, warning.warning) for warning in warnings]
+    return [(warning.field_ref, warning.warning) for warning in warnings], missing
 
 
 def _parsed(body: bytes) -> Mapping[str, Any]:
@@ -211,8 +217,9 @@ def checked_status(policy: Mapping[str, Any], warnings: Iterable[Sequence[str]])
 class PolicyStatus:
     """Reconciler of the type checks of policies. Key: name of the policy."""
 
-    def __init__(self, *, tables: Tables, log: FilteringBoundLogger) -> None:
-        self._policies, self._log = tables[VALIDATING_ADMISSION_POLICIES], log
+    def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
+        self._policies, self._clock, self._log = tables[VALIDATING_ADMISSION_POLICIES], clock, log
+        self._without_schema: dict[Key, float] = {}  # monotonic time since when a schema is missing, by policy
         self._served: tuple[ServedResource, ...] | None = None
 
     def on_message(self, message: Any) -> tuple[()]:
@@ -230,6 +237,7 @@ class PolicyStatus:
         """Check a policy, and write the result. Source: reconcile."""
         policy = self._policies.get(key)
         if policy is None or not needs_check(policy):
+            self._without_schema.pop(key, None)
             return None
         kinds = yield from self._kinds(policy)
         params = params_kind(policy)
@@ -242,7 +250,11 @@ class PolicyStatus:
             elif not isinstance(outcome, NotFound):
                 self._log.info("internal error: schema resolution failure", v=2, path=path, error=outcome.message)
         check = partial(policy_warnings, policy, kinds, documents)
-        warnings = yield from call(check, timeout=CHECK_WITHIN)
+        warnings, missing = yield from call(check, timeout=CHECK_WITHIN)
+        if missing:
+            now = self._clock.monotonic()
+            if now < self._without_schema.setdefault(key, now) + PUBLISHED_WITHIN:
+                raise Retry(f"the schemas of {missing} are not published", after=SCHEMA_RETRY)
         body = {"metadata": {"name": key, "uid": uid_of(policy)}, "status": checked_status(policy, warnings)}
         command = apply(VALIDATING_ADMISSION_POLICIES, body, force=True, manager=MANAGER, subresource="status")
         outcome = yield from must(command, but=(NotFound,))
@@ -270,7 +282,7 @@ class PolicyStatus:
 
 
 def _build(context: ControllerContext) -> PolicyStatus:
-    return PolicyStatus(tables=context.tables, log=context.log)
+    return PolicyStatus(tables=context.tables, clock=context.clock, log=context.log)
 
 
 SPEC = ControllerSpec(

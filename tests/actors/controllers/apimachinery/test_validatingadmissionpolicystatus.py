@@ -152,7 +152,7 @@ class Server:
 
 def sync(given: Object, *, knows: Any = SERVED, raises: type[Exception] | None = None, **failures: Outcome) -> Driven:
     bench = Bench({POLICIES: [given]})
-    reconciler = PolicyStatus(tables=bench.tables, log=quiet_log())
+    reconciler = PolicyStatus(tables=bench.tables, clock=bench.clock, log=quiet_log())
     if knows is not None:
         reconciler.on_message(TablesChanged((), (), tuple(knows)))
     return drive(reconciler, "p", Server(bench, **failures), tables=bench.tables, raises=raises)
@@ -214,7 +214,7 @@ def test_observed_generation_is_not_checked_again(observed: int) -> None:
 
 def test_deleted_policy_needs_no_work() -> None:
     bench = Bench({POLICIES: []})
-    reconciler = PolicyStatus(tables=bench.tables, log=quiet_log())
+    reconciler = PolicyStatus(tables=bench.tables, clock=bench.clock, log=quiet_log())
     assert drive(reconciler, "p", bench.accept, tables=bench.tables).commands == []
 
 
@@ -246,8 +246,16 @@ def test_resource_that_does_not_exist_has_no_warnings() -> None:
 
 
 @pytest.mark.parametrize("failure", [NotFound(), Forbidden("no"), Done(b"no JSON"), Done(b"[]")])
-def test_kind_without_a_schema_is_skipped(failure: Outcome) -> None:
-    assert written(sync(policy("object.nothing == 1"), openapi=failure))["typeChecking"] == {}
+def test_kind_without_a_schema_is_skipped_after_a_while(failure: Outcome) -> None:
+    bench = Bench({POLICIES: [policy("object.nothing == 1")]})
+    reconciler = PolicyStatus(tables=bench.tables, clock=bench.clock, log=quiet_log())
+    reconciler.on_message(TablesChanged((), (), SERVED))
+    server = Server(bench, openapi=failure)
+    for seconds in (0.0, 9.0):
+        bench.clock.advance(seconds)
+        assert drive(reconciler, "p", server, tables=bench.tables, raises=Retry).of(Patch) == []
+    bench.clock.advance(1.0)
+    assert written(drive(reconciler, "p", server, tables=bench.tables))["typeChecking"] == {}
 
 
 def test_failure_of_the_server_is_retried() -> None:
@@ -267,7 +275,8 @@ def test_result_is_not_written_to_another_policy_of_the_name() -> None:
 
 
 def test_messages() -> None:
-    reconciler = PolicyStatus(tables=Bench({POLICIES: []}).tables, log=quiet_log())
+    bench = Bench({POLICIES: []})
+    reconciler = PolicyStatus(tables=bench.tables, clock=bench.clock, log=quiet_log())
     assert reconciler.on_message(Restarted("x", 1)) == ()
     with pytest.raises(TypeError):
         reconciler.on_message("other")
