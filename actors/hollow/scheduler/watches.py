@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
-from kcm.actors.hollow.scheduler.devices.claim_facts import PENDING, PODS_BY_DEVICE_CLAIM, allocation_in
+from kcm.actors.hollow.scheduler.devices.claim_facts import PENDING, PODS_BY_DEVICE_CLAIM
 from kcm.actors.hollow.scheduler.node_fit import node_view
 from kcm.actors.hollow.scheduler.volume_limits import limit_watches
 from kcm.actors.reconciliation import Change, Interest, Watch
@@ -14,6 +14,7 @@ from kcm.actors.reconciliation.derived import NODE
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key
 from kcm.protocols.pods import is_terminal
+from kcm.protocols.resource_claims import allocation_of
 from kcm.protocols.resources import (
     DEVICE_CLASSES,
     NODES,
@@ -107,7 +108,7 @@ def device_watches() -> tuple[Watch[Key], ...]:
 def _those_that_wait_for_claim(change: Change, tables: Tables) -> Iterable[Key]:
     """Yield the unassigned users of a claim, and all that wait for devices if the claim releases some."""
     before = change.new if change.deleted else change.old
-    if before is not None and allocation_in(before) and (change.deleted or not allocation_in(change.new)):
+    if before is not None and allocation_of(before) and (change.deleted or not allocation_of(change.new)):
         yield from _those_that_wait_for_devices(change, tables)
     index = PODS_BY_DEVICE_CLAIM.name
     yield from (entry.key for entry in tables[PODS].indexed_entries(index, change.key) if not entry.facts.node)

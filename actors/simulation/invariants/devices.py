@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from kcm.actors.hollow.scheduler.devices.claim_facts import allocation_in, claim_references, devices_of, is_reserved_for
+from kcm.actors.hollow.scheduler.devices.claim_facts import claim_references, devices_of
 from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
 from kcm.protocols.node_affinity import terms_of
 from kcm.protocols.objects import Key, Object, is_deleting, make_key, name_of, namespace_of, uid_of
 from kcm.protocols.pods import is_terminal, pod_facts
+from kcm.protocols.resource_claims import allocation_of, is_reserved_for
 from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 
 CLAIMS, PODS = "resourceclaims.resource.k8s.io", "pods"
@@ -37,13 +38,13 @@ class DevicesAllocatedOnce:
         claim = decoded(change.raw)
         before = self._claims.pop(change.key, None)
         if before is not None:
-            for device, _ in devices_of(allocation_in(before) or {}):
+            for device, _ in devices_of(allocation_of(before) or {}):
                 if self._owners.get(str(device)) == uid_of(before):
                     del self._owners[str(device)]
         if change.type == DELETED:
             return
         self._claims[change.key] = claim
-        for device, result in devices_of(allocation_in(claim) or {}):
+        for device, result in devices_of(allocation_of(claim) or {}):
             if result.get("shareID"):
                 continue
             owner = self._owners.setdefault(str(device), uid_of(claim))
@@ -58,10 +59,10 @@ class DevicesAllocatedOnce:
         node = pod["spec"]["nodeName"]
         for reference in claim_references(pod):
             claim = self._claims.get(make_key(namespace_of(pod), reference.name or ""))
-            if claim is None or not is_reserved_for(claim, pod):
+            if claim is None or not is_reserved_for(pod, claim, accept_group=False):
                 fail(f"pod {change.key} is bound, but its claim {reference.name} is not reserved for it")
                 continue
-            selector = (allocation_in(claim) or {}).get("nodeSelector")
+            selector = (allocation_of(claim) or {}).get("nodeSelector")
             if selector is not None and not any(term.matches(node, {}) for term in terms_of(selector)):
                 fail(f"pod {change.key} is bound to {node}, but its claim {reference.name} is allocated elsewhere")
 

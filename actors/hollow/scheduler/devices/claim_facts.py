@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from kcm.actors.hollow.scheduler.devices.inventory import DeviceId
 from kcm.actors.reconciliation import Index
 from kcm.protocols.conditions import is_true
-from kcm.protocols.objects import Object, make_key, name_of, namespace_of, uid_of
+from kcm.protocols.objects import Object, make_key, namespace_of
+from kcm.protocols.resource_claims import allocation_of, claim_entries, claim_name, claim_names, consumer_of
 from kcm.protocols.resources import PODS, RESOURCE_CLAIMS
 from kcm.protocols.times import format_time, parse_time
 
@@ -35,17 +36,12 @@ class ClaimReference(NamedTuple):
 
 def claim_references(pod: Mapping[str, Any]) -> Iterator[ClaimReference]:
     """Yield the claims of spec.resourceClaims. A claim that is intentionally not created is omitted."""
-    generated = {
-        status.get("name"): status.get("resourceClaimName")
-        for status in (pod.get("status") or {}).get("resourceClaimStatuses") or ()
-    }
-    for reference in (pod.get("spec") or {}).get("resourceClaims") or ():
-        if reference.get("resourceClaimName") is not None:
-            yield ClaimReference(reference["resourceClaimName"], is_own=False)
-        elif reference.get("name") not in generated:
+    for entry in claim_entries(pod):
+        found = claim_name(pod, entry)
+        if found is None or found.name == "":
             yield ClaimReference(None, is_own=True)
-        elif generated[reference["name"]] is not None:
-            yield ClaimReference(generated[reference["name"]], is_own=True)
+        elif found.name is not None:
+            yield ClaimReference(found.name, is_own=bool(found.template))
 
 
 def has_claims(pod: Mapping[str, Any]) -> bool:
@@ -55,7 +51,7 @@ def has_claims(pod: Mapping[str, Any]) -> bool:
 def _users(pod: Object) -> Iterable[str]:
     if not has_claims(pod):
         return ()
-    keys = [make_key(namespace_of(pod), reference.name) for reference in claim_references(pod) if reference.name]
+    keys = [make_key(namespace_of(pod), name) for name in claim_names(pod)]
     return keys if pod["spec"].get("nodeName") else [PENDING, *keys]
 
 
@@ -69,15 +65,10 @@ def devices_of(allocation: Mapping[str, Any]) -> Iterator[tuple[DeviceId, Mappin
             yield DeviceId(result["driver"], result["pool"], result["device"]), result
 
 
-def allocation_in(claim: Mapping[str, Any]) -> Object | None:
-    allocation: Object | None = (claim.get("status") or {}).get("allocation")
-    return allocation
-
-
 def _allocations(claim: Object) -> Iterable[str]:
     return [
         f"{SHARED if result.get('shareID') else DEDICATED}{device}"
-        for device, result in devices_of(allocation_in(claim) or {})
+        for device, result in devices_of(allocation_of(claim) or {})
     ]
 
 
@@ -92,16 +83,10 @@ class BindingReadiness(NamedTuple):
     failed: bool
 
 
-def is_reserved_for(claim: Object, pod: Object) -> bool:
-    users = (claim.get("status") or {}).get("reservedFor") or ()
-    return any(user.get("uid") == uid_of(pod) for user in users)
-
-
 def reserved_status(status: Mapping[str, Any], pod: Object, allocation: Object | None, *, now: float) -> Object:
-    user = {"resource": "pods", "name": name_of(pod), "uid": uid_of(pod)}
     allocated = {**(allocation if allocation is not None else status["allocation"])}
     allocated.setdefault("allocationTimestamp", format_time(now))
-    return {**status, "allocation": allocated, "reservedFor": [*(status.get("reservedFor") or ()), user]}
+    return {**status, "allocation": allocated, "reservedFor": [*(status.get("reservedFor") or ()), consumer_of(pod)]}
 
 
 def readiness(claim: Object, *, now: float) -> BindingReadiness:
@@ -124,11 +109,6 @@ def readiness(claim: Object, *, now: float) -> BindingReadiness:
         if not all(is_true(conditions, name) for name in wanted):
             return BindingReadiness(ready=False, failed=late)
     return BindingReadiness(ready=True, failed=False)
-
-
-def has_alternatives(claim: Object) -> bool:
-    requests = ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
-    return any(request.get("firstAvailable") for request in requests)
 
 
 def score(claims: Iterable[Object], allocations: Iterable[Object]) -> int:

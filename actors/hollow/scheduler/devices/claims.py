@@ -19,11 +19,8 @@ from kcm.actors.hollow.scheduler.devices.claim_facts import (
     CLAIMS_BY_DEVICE,
     DEDICATED,
     SHARED,
-    allocation_in,
     claim_references,
     devices_of,
-    has_alternatives,
-    is_reserved_for,
     readiness,
     reserved_status,
     score,
@@ -40,7 +37,6 @@ from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome, U
 from kcm.protocols.node_affinity import Term, terms_of
 from kcm.protocols.objects import (
     Object,
-    controller_of,
     decode_object,
     finalizers_of,
     is_deleting,
@@ -51,12 +47,18 @@ from kcm.protocols.objects import (
     uid_of,
 )
 from kcm.protocols.quantities import parse_quantity
+from kcm.protocols.resource_claims import (
+    DELETE_PROTECTION,
+    allocation_of,
+    has_prioritized_list,
+    is_reserved_for,
+    owner_problem,
+)
 from kcm.protocols.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.tables import Tables
 
-FINALIZER = "resource.kubernetes.io/delete-protection"
 NOT_ALLOCATED = "cannot allocate all claims"
 NO_CLAIMS = "no new claims to deallocate"
 NOT_ON_NODE = "resourceclaim not available on the node"
@@ -115,8 +117,7 @@ class PodDevices:
             claim = self._claims.get(make_key(namespace_of(pod), reference.name))
             if claim is None or is_deleting(claim):
                 return True
-            owner = controller_of(claim)
-            if reference.is_own and (owner is None or owner.uid != uid_of(pod)):
+            if reference.is_own and owner_problem(pod, claim, accept_group=False):
                 return True
         return False
 
@@ -129,7 +130,7 @@ class PodDevices:
             if claim is None:
                 raise UnresolvableError(f'resourceclaim.resource.k8s.io "{name}" not found')
             found.claims.append(claim)
-            allocation = allocation_in(claim)
+            allocation = allocation_of(claim)
             if allocation is not None:
                 selector = allocation.get("nodeSelector")
                 found.reach.append((claim, None if selector is None else terms_of(selector)))
@@ -187,7 +188,7 @@ class PodDevices:
 
     def preferred(self, requested: RequestedDevices, nodes: Sequence[NodeView]) -> Sequence[NodeView]:
         """Return the nodes on which the best alternatives of requests are allocated."""
-        if len(nodes) < 2 or not any(has_alternatives(claim) for claim in requested.unallocated):
+        if len(nodes) < 2 or not any(has_prioritized_list(claim["spec"]) for claim in requested.unallocated):
             return nodes
         scores = [score(requested.unallocated, requested.allocations.get(node.name) or ()) for node in nodes]
         best = max(scores)
@@ -205,7 +206,7 @@ class PodDevices:
         results = [
             result
             for entry in self._claims.indexed_entries(CLAIMS_BY_DEVICE.name, f"{SHARED}{device}")
-            for each, result in devices_of(allocation_in(self._claims.object_of(entry)) or {})
+            for each, result in devices_of(allocation_of(self._claims.object_of(entry)) or {})
             if each == device
         ]
         total: dict[str, Decimal] | None = None
@@ -259,11 +260,11 @@ class PodDevices:
         uid = uid_of(claim)
         outcome: Outcome | None = None
         for _attempt in range(WRITES):
-            if is_reserved_for(claim, pod):
+            if is_reserved_for(pod, claim, accept_group=False):
                 self._reservations.remove(uid)
                 return claim
             # If both are set, another scheduler was faster.
-            if is_deleting(claim) or (allocation is None) == (allocation_in(claim) is None):
+            if is_deleting(claim) or (allocation is None) == (allocation_of(claim) is None):
                 return None
             command = self._next_write(claim, pod, allocation)
             outcome = yield command
@@ -283,8 +284,8 @@ class PodDevices:
         raise CommandError(command, outcome)
 
     def _next_write(self, claim: Object, pod: Object, allocation: Object | None) -> Update:
-        if allocation is not None and FINALIZER not in finalizers_of(claim):
-            meta = {**metadata(claim), "finalizers": [*finalizers_of(claim), FINALIZER]}
+        if allocation is not None and DELETE_PROTECTION not in finalizers_of(claim):
+            meta = {**metadata(claim), "finalizers": [*finalizers_of(claim), DELETE_PROTECTION]}
             return update(RESOURCE_CLAIMS, {**claim, "metadata": meta})
         status = reserved_status(claim.get("status") or {}, pod, allocation, now=self._clock.now())
         return update(RESOURCE_CLAIMS, {**claim, "status": status}, subresource="status")
@@ -293,7 +294,7 @@ class PodDevices:
     def unreserve(self, claims: Iterable[Object], pod: Object) -> Step[None]:
         """Remove the pod from the claims that are reserved for it, because it is not bound."""
         for claim in claims:
-            if is_reserved_for(claim, pod):
+            if is_reserved_for(pod, claim, accept_group=False):
                 body = {
                     "metadata": {"uid": uid_of(claim)},
                     "status": {"reservedFor": [{"$patch": "delete", "uid": uid_of(pod)}]},

@@ -17,9 +17,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from kcm.actors.hollow.scheduler.devices.claim_facts import allocation_in, devices_of
+from kcm.actors.hollow.scheduler.devices.claim_facts import devices_of
 from kcm.actors.hollow.scheduler.devices.inventory import DeviceId
 from kcm.protocols.objects import Key, Object, uid_of
+from kcm.protocols.resource_claims import allocation_of
 from kcm.runtime.tables.lister import Lister
 
 LATEST_WRITE = 60.0  # seconds after which the server does not apply a write any more
@@ -72,7 +73,7 @@ class Reservations:
         """Release the reservations of deleted and of allocated claims, and expired ones."""
         for uid, reservation in list(self._known.items()):
             claim = claims.get(reservation.claim)
-            if claim is None or uid_of(claim) != uid or allocation_in(claim) or now >= reservation.expires:
+            if claim is None or uid_of(claim) != uid or allocation_of(claim) or now >= reservation.expires:
                 self.remove(uid)
 
     def has_dedicated(self, device: DeviceId) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kcm.actors.hollow.device_pools import DEVICES, device_pools, slices_of
-from kcm.actors.hollow.scheduler.devices.claim_facts import allocation_in, claim_references, devices_of
+from kcm.actors.hollow.scheduler.devices.claim_facts import claim_references, devices_of
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.devices import DevicesAllocatedOnce, PriorityOfVictims
 from kcm.actors.simulation.trials.actions import create, delete, merge, unless_gone
@@ -20,6 +20,7 @@ from kcm.actors.simulation.trials.silence import is_silent
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import Object, is_deleting, labels_of, make_key, name_of
 from kcm.protocols.pods import is_terminal, pod_facts
+from kcm.protocols.resource_claims import allocation_of
 from kcm.protocols.resources import (
     DEVICE_CLASSES,
     NODES,
@@ -103,7 +104,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         used = [claims.get(reference.name or "") for reference in claim_references(pod)]
         if not used or any(claim is None or is_deleting(claim) for claim in used):
             continue
-        missing = [claim for claim in used if claim is not None and not allocation_in(claim)]
+        missing = [claim for claim in used if claim is not None and not allocation_of(claim)]
         if len(missing) <= most:
             yield f"pod {name_of(pod)} is not bound, but {most} devices of a node are free"
 
@@ -123,7 +124,7 @@ def _free_devices(
     used = {
         device
         for claim in cluster.shown(RESOURCE_CLAIMS, NAMESPACE)
-        for device, _ in devices_of(allocation_in(claim) or {})
+        for device, _ in devices_of(allocation_of(claim) or {})
     }
     free: dict[str, int] = {}
     for each in slices:

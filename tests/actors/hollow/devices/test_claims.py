@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kcm.actors.hollow.scheduler.devices.claim_facts import CLAIMS_BY_DEVICE, PODS_BY_DEVICE_CLAIM
-from kcm.actors.hollow.scheduler.devices.claims import FINALIZER, PodDevices
+from kcm.actors.hollow.scheduler.devices.claims import PodDevices
 from kcm.actors.hollow.scheduler.preemptor import Preemptor
 from kcm.actors.hollow.scheduler.reconciler import HollowScheduler
 from kcm.actors.hollow.scheduler.watches import device_watches
@@ -19,6 +19,7 @@ from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Get, Patch, Update
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome, Unknown
 from kcm.protocols.objects import Object, decode_object, encode_object, key_of
+from kcm.protocols.resource_claims import DELETE_PROTECTION
 from kcm.protocols.resources import (
     DEVICE_CLASSES,
     NODES,
@@ -70,7 +71,7 @@ def allocated(made: Object, *users: str, device: str = "gpu-0", node: str = "hol
     }
     if users:
         status["reservedFor"] = [{"resource": "pods", "name": user, "uid": f"uid-of-{user}"} for user in users]
-    return {**made, "metadata": {**made["metadata"], "finalizers": [FINALIZER]}, "status": status}
+    return {**made, "metadata": {**made["metadata"], "finalizers": [DELETE_PROTECTION]}, "status": status}
 
 
 def user(name: str = "web", *claims: str, **spec: Any) -> Object:
@@ -144,7 +145,7 @@ def test_claim_is_allocated_and_reserved_before_the_pod_is_bound() -> None:
     driven = world.drive()
     protected, reserved, bound = driven.commands
     assert isinstance(protected, Update)
-    assert decode_object(protected.body)["metadata"]["finalizers"] == [FINALIZER]
+    assert decode_object(protected.body)["metadata"]["finalizers"] == [DELETE_PROTECTION]
     assert isinstance(reserved, Update)
     assert reserved.subresource == "status"
     assert decode_object(reserved.body)["status"] == {
@@ -166,7 +167,7 @@ def test_claim_is_allocated_and_reserved_before_the_pod_is_bound() -> None:
 
 
 def test_finalizer_is_not_added_twice() -> None:
-    world = World(claims=[claim(meta={"finalizers": [FINALIZER]})])
+    world = World(claims=[claim(meta={"finalizers": [DELETE_PROTECTION]})])
     assert len(world.drive().commands) == 2
 
 
