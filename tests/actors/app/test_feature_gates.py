@@ -178,6 +178,10 @@ def test_every_implemented_gate_has_a_test() -> None:
         "ComponentFlagz": "tests/actors/command/test_serving.py",
         "ComponentStatusz": "tests/actors/command/test_serving.py",
         "CoordinatedLeaderElection": "tests/actors/engine/elector/test_candidate.py",
+        **dict.fromkeys(
+            ("DRADeviceTaintRules", "DRADeviceTaints", "DRAResourcePoolStatus", "DRAWorkloadResourceClaims"),
+            "tests/actors/controllers/devices/",
+        ),
         **dict.fromkeys(("HPAConfigurableTolerance", "HPAScaleToZero", "PodLevelResources"), AUTOSCALER),
         "LoggingAlphaOptions": "tests/actors/options/test_validation.py",
         "MutableSchedulingDirectivesForSuspendedJobs": "tests/actors/controllers/workloads/job/test_ends.py",
