@@ -147,7 +147,7 @@ def subscribers_are_forgotten() -> Iterator[None]:
             writer.audience.unsubscribe(subscriber)
         return writer
 
-    deaf = patch("kcm.actors.engine.controller.Controller._peer_restarted", lambda self, *_: None)
+    deaf = patch("kcm.actors.engine.controller.peers.Peers.restarted", lambda self, *_: None)
     with deaf, patch.object(Table, "claim", claim_anew):
         yield
 
