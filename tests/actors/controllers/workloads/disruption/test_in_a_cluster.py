@@ -167,7 +167,7 @@ def test_pods_without_a_controller_count_for_absolute_numbers_only(budgeted: Bud
     assert budgeted.events("UnmanagedPods") == set()
     budgeted.budget("share", "alone", minAvailable="50%")
     budgeted.comes_to("share", (0, 3, 0, 0))
-    assert budgeted.events("UnmanagedPods") == {"share"}
+    assert budgeted.cluster.run_until(lambda: budgeted.events("UnmanagedPods") == {"share"}, within=SOON)
 
 
 def test_uncountable_budget_allows_nothing_until_it_can_be_counted(budgeted: Budgeted) -> None:
