@@ -121,7 +121,7 @@ def test_run_continues_after_its_journal_ends_and_logs_it(tmp_path: Path) -> Non
     with ending(manager.program):
         # Of the manager alone: the processes of its cluster have been started by then.
         until(lambda: journal.exists(), "the journal has begun", why=manager.program.text)
-        most = journal.stat().st_size + 32 * 1024
+        most = journal.stat().st_size + 128 * 1024
         resource.prlimit(manager.program.process.pid, resource.RLIMIT_FSIZE, (most, most))
         until(
             lambda: "journal is incomplete, continuing without it" in manager.program.text(),
