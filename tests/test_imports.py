@@ -69,7 +69,7 @@ def test_light_modules_load_no_heavy_library(modules: tuple[str, ...]) -> None:
 
 
 def test_reading_flags_loads_neither_actors_nor_logs() -> None:
-    imported = imported_with("kcm.actors.options", "kcm.actors.controllers.unbuilt")
+    imported = imported_with("kcm.actors.options")
     assert [name for name in ("pykka", "structlog", "msgpack", "asyncio") if name in imported] == []
 
 

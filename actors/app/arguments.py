@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.actors.controllers.unbuilt import UNBUILT
 from kcm.actors.options import Options, OtherProgram, parse_options
 from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs
 from kcm.protocols.arguments import check_sequence
@@ -19,7 +18,7 @@ def read_options(
 ) -> Options:
     """Parse flags of run-kcm into options.
 
-    controllers: controllers that the flags may name, beside those of upstream that kcm does not have.
+    controllers: controllers that the flags may name.
     other: the program whose flags these are, if it is not run-kcm; it has only its controllers.
 
     Raises FlagError for a malformed flag, InvalidOptionsError for invalid values, ValueError if two controllers have
@@ -27,7 +26,4 @@ def read_options(
     """
     check_sequence("read_options", arguments, 'a list of flags, as ["--kube-api-qps=50"]')
     specs = checked_specs("controllers of read_options", controllers)
-    if other is not None:
-        return parse_options(arguments, controllers=specs, other=other)
-    taken = {spec.name for spec in specs}
-    return parse_options(arguments, controllers=specs, unbuilt=[spec for spec in UNBUILT if spec.name not in taken])
+    return parse_options(arguments, controllers=specs, other=other)

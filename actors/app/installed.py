@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.actors.controllers.unbuilt import UNBUILT
-from kcm.actors.options.known_controllers import KnownController, flags_of_controllers
+from kcm.actors.options.known_controllers import flags_of_controllers
 from kcm.actors.options.table import all_flags
 from kcm.actors.reconciliation.derived import indexes_of
 from kcm.actors.reconciliation.specs import ControllerSpec
@@ -38,7 +37,7 @@ class Installed(Struct, frozen=True):
     troubles: tuple[str, ...]
 
 
-def installed_controllers(others: Iterable[KnownController] = (*BUILT_IN, *UNBUILT)) -> Installed:
+def installed_controllers(others: Iterable[ControllerSpec] = BUILT_IN) -> Installed:
     """Import all installed controllers. A broken package is reported in `troubles`, and does not affect the others.
 
     others: controllers whose names, aliases, flags and indexes an installed controller must not use.
@@ -50,7 +49,7 @@ def installed_controllers(others: Iterable[KnownController] = (*BUILT_IN, *UNBUI
     return load_controllers(entry_points(group=GROUP), others)
 
 
-def load_controllers(points: Iterable[EntryPoint], others: Iterable[KnownController]) -> Installed:
+def load_controllers(points: Iterable[EntryPoint], others: Iterable[ControllerSpec]) -> Installed:
     """Load the controllers of these entry points, in the order of their names."""
     known = list(others)
     specs: list[ControllerSpec] = []
@@ -72,15 +71,15 @@ def load_controllers(points: Iterable[EntryPoint], others: Iterable[KnownControl
     return Installed(tuple(specs), tuple(troubles))
 
 
-def _clash(spec: ControllerSpec, known: Sequence[KnownController]) -> str | None:
+def _clash(spec: ControllerSpec, known: Sequence[ControllerSpec]) -> str | None:
     """Return why the spec conflicts with a known controller, or None if it does not."""
     used = {name for other in known for name in (other.name, *other.aliases)}
     name = next((name for name in (spec.name, *spec.aliases) if name in used), None)
     if name is not None:
         return f"the name {name!r} is taken"
     try:
-        all_flags(flags_of_controllers((*known, spec), ()))
-        indexes_of([*(other for other in known if isinstance(other, ControllerSpec)), spec])
+        all_flags(flags_of_controllers((*known, spec)))
+        indexes_of([*known, spec])
     except ValueError as err:
         return str(err)
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
 
@@ -32,12 +32,10 @@ def greeting(
     nodes: int,
     zones: int,
     applied: list[str],
-    not_built: Sequence[str] = (),
     is_kept: bool = True,
 ) -> str:
     """Return the text that is shown once the embedded cluster can be used. Its export line can be copied.
 
-    not_built: names of the requested controllers that are not part of this release.
     is_kept: the cluster is stored for the next run.
     """
     what = "without nodes"
@@ -46,7 +44,6 @@ def greeting(
     lines = [
         f"The embedded cluster serves on {url}, {what}.",
         *(f"Applied {name}." for name in applied),
-        *([not_built_line(not_built)] if not_built else ()),
         "To use it, in another terminal:",
         "",
         f"    export KUBECONFIG={kubeconfig.resolve()}",
@@ -55,11 +52,6 @@ def greeting(
         f"Press Ctrl-C to stop. The cluster is {'kept for the next run' if is_kept else 'deleted then'}.",
     ]
     return "\n".join(lines)
-
-
-def not_built_line(names: Sequence[str]) -> str:
-    """Return a line about requested controllers that are not part of this release. The log contains their names."""
-    return f"Not built yet: {counted(len(names), 'controller')} of kube-controller-manager (docs/mixed-cluster.md)."
 
 
 def counted(number: int, word: str) -> str:

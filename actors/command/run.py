@@ -21,16 +21,7 @@ from kcm.actors.app.connection import ServerUnavailableError
 from kcm.actors.app.local_cluster import LocalCluster
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.command.cluster_connection import ClusterConnection, connect_to_cluster
-from kcm.actors.command.greeting import (
-    Ask,
-    LiveLine,
-    Welcome,
-    greeting,
-    node_summary,
-    not_built_line,
-    standing_by,
-    summary,
-)
+from kcm.actors.command.greeting import Ask, LiveLine, Welcome, greeting, node_summary, standing_by, summary
 from kcm.actors.command.program import ControllerProgram
 from kcm.actors.command.run_setup import (
     Interrupted,
@@ -45,7 +36,6 @@ from kcm.actors.command.run_setup import (
     open_tracer,
     serve_pages,
 )
-from kcm.actors.controllers.unbuilt import not_built
 from kcm.actors.engine.vitals import ElectorVitals
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.actor_names import ELECTOR
@@ -215,7 +205,6 @@ def log_start(launch: Launch, version: Version) -> int:
         log.warning(warning)
     for trouble in launch.program.installed.troubles:
         log.error("installed controller skipped", error=trouble)
-    log_missing_controllers(launch)
     descriptors = raise_limit()
     if descriptors < FEW:
         log.warning("limit of open files and connections is low (ulimit -n)", limit=descriptors)
@@ -254,37 +243,16 @@ def welcome_of(
 
 def greeting_of(launch: Launch, local: LocalCluster | None, server: str, applied: list[str]) -> str:
     embedded = launch.options.embedded
-    missing = missing_controllers(launch)
     if local is None:
-        lines = [f"Working on {server}. Press Ctrl-C to stop."]
-        return "\n".join([*lines, not_built_line(missing)] if missing else lines)
+        return f"Working on {server}. Press Ctrl-C to stop."
     return greeting(
         url=local.server.url,
         kubeconfig=local.server.kubeconfig,
         nodes=embedded.hollow_nodes,
         zones=embedded.hollow_zones,
         applied=applied,
-        not_built=missing,
         is_kept=not embedded.in_memory,
     )
-
-
-def missing_controllers(launch: Launch) -> tuple[str, ...]:
-    """Return the controllers that --controllers requests and this release does not have."""
-    if launch.program.other is not None:
-        return ()
-    built = {spec.name for spec in launch.program.controllers}
-    return not_built(launch.options.generic.controllers, built)
-
-
-def log_missing_controllers(launch: Launch) -> None:
-    """Log which requested controllers are not built: a warning on a cluster that may rely on them."""
-    missing = missing_controllers(launch)
-    if not missing:
-        return
-    is_named = not set(missing).isdisjoint(launch.options.generic.controllers)
-    log = launch.log.info if launch.embeds_cluster and not is_named else launch.log.warning
-    log("controllers are not built yet, kube-controller-manager can run them", controllers=missing)
 
 
 def work(

@@ -1,6 +1,6 @@
 """The built-in controllers, in upstream's start order.
 
-Names, flags, --help, /configz and metrics derive from these specs and from those in unbuilt.py.
+Names, flags, --help, /configz and metrics derive from these specs.
 
 A controller is a file or a folder in its domain; the file, or the folder's __init__.py, exports SPEC. A single file
 contains reconciler, options, checks, metrics and spec. In a folder, reconciler.py contains the reconciler, options.py

@@ -32,7 +32,7 @@ def configuration(options: Options) -> dict[str, Any]:
         "Generic": {"Port": 0, "Address": "0.0.0.0"},
     }
     for flag in options.flags:
-        if not flag.config or flag.is_idle:
+        if not flag.config or flag.retired:
             continue
         value = options.value_of(flag)
         if flag.kind is DURATION:
@@ -50,9 +50,9 @@ def own_configuration(options: Options) -> dict[str, Any]:
 
     flagsWithoutEffect contains only flags of the command line.
     """
-    idle = {flag.name for flag in options.flags if flag.is_idle}
+    retired = {flag.name for flag in options.flags if flag.retired}
     return {
         "featureGates": {name: options.feature_gates[name] for name in sorted(WORKING)},
         "featureGatesWithoutEffect": without_effect(options.generic.feature_gate_settings, options.feature_gates),
-        "flagsWithoutEffect": sorted(idle & options.given),
+        "flagsWithoutEffect": sorted(retired & options.given),
     }

@@ -1,7 +1,4 @@
-"""Controllers on the command line: names, aliases and flags, and the evaluation of --controllers.
-
-Existing controllers are described by their specs, the others by kcm.actors.controllers.unbuilt.
-"""
+"""Controllers on the command line: names, aliases and flags, and the evaluation of --controllers."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ class Named(Protocol):
 
 
 class KnownController(Named, Protocol):
-    """Controller that --controllers accepts, whether this release implements it (a ControllerSpec) or only upstream.
+    """The part of a ControllerSpec that the command line uses.
 
     options: its flags, in a section with its name.
     checks: validation of options, which also runs if the controller is disabled.
@@ -53,19 +50,13 @@ def in_order(controllers: Iterable[KnownController]) -> list[KnownController]:
     return sorted(controllers, key=place)
 
 
-def flags_of_controllers(built: Iterable[KnownController], unbuilt: Iterable[KnownController]) -> list[Flag]:
-    """Return the flags by section. Flags of controllers that are not built are accepted and have no effect."""
-    pending = tuple(unbuilt)
+def flags_of_controllers(controllers: Iterable[KnownController]) -> list[Flag]:
+    """Return the flags of these controllers by section."""
     flags: dict[type, tuple[Flag, ...]] = {}
-    for controller in in_order((*built, *pending)):
+    for controller in in_order(controllers):
         group = controller.options
         if group is not None and group not in flags:  # two specs may have the same options
-            flags[group] = flags_in(
-                group,
-                section=controller.name,
-                pending=any(controller is unbuilt_controller for unbuilt_controller in pending),
-                config=group.configz_block,
-            )
+            flags[group] = flags_in(group, section=controller.name, config=group.configz_block)
     return [flag for section in flags.values() for flag in section]
 
 

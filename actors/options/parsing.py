@@ -64,22 +64,19 @@ def parse_options(
     argv: Sequence[str],
     *,
     controllers: Sequence[KnownController] = (),
-    unbuilt: Sequence[KnownController] = (),
     other: OtherProgram | None = None,
 ) -> Options:
     """Parse and validate the arguments that follow the program's name.
 
     controllers: controllers with their flags.
-    unbuilt: controllers that are not built, whose flags are accepted and have no effect.
     other: the program whose command line this is; None for kube-controller-manager.
 
     In `generic.controllers` of the result all names are canonical. With --help or --version options are not validated.
     Raises FlagError for a malformed command line, InvalidOptionsError for invalid values, ValueError if two controllers
     have the same alias or flag.
     """
-    known = (*controllers, *unbuilt)
-    aliases = aliases_of(known)
-    flags = all_flags(flags_of_controllers(controllers, unbuilt))
+    aliases = aliases_of(controllers)
+    flags = all_flags(flags_of_controllers(controllers))
     if other is not None:
         flags = _flags_of(other, flags)
     parsed = declaration.parse(flags, argv)
@@ -102,9 +99,9 @@ def parse_options(
         generic=replace(options.generic, controllers=chosen),
         warnings=(*options.warnings, *_gate_warnings(options, gates), *_serving_warnings(options)),
     )
-    names = sorted(controller.name for controller in known)
+    names = sorted(controller.name for controller in controllers)
     unknown = unknown_controllers(chosen, names)
-    checks = [check for controller in in_order(known) for check in controller.checks]
+    checks = [check for controller in in_order(controllers) for check in controller.checks]
     errors = [*unknown, *faults(options, checks)]
     if errors:
         raise InvalidOptionsError(errors, known_controllers=names if unknown else ())

@@ -40,8 +40,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-NOT_BUILT = "its controller is not built yet"
-IDLE = "ineffective"  # the last section of --help
+INEFFECTIVE = "ineffective"  # the last section of --help
 KINDS: Mapping[type, ValueType[Any]] = {bool: BOOL, int: INT32, str: STRING, tuple: STRINGS}
 
 
@@ -54,8 +53,7 @@ class Flag(Struct, frozen=True, kw_only=True):
 
     path: the FlagStruct and its field that contain the value.
     former: earlier names, which also set the flag, with a warning.
-    pending: the flag is accepted and has no effect, as the program lacks the controller that reads it.
-    retired: why the flag no longer has an effect; "" while it has one.
+    retired: why the flag is accepted but no longer has an effect; "" while it has one.
     config: name in /configz, in the block of its group, such as "LeaderElection.leaseDuration"; "" to leave it out.
     """
 
@@ -67,15 +65,9 @@ class Flag(Struct, frozen=True, kw_only=True):
     help: str
     short: str = ""
     hidden: bool = False
-    pending: bool = False
     retired: str = ""
     former: tuple[str, ...] = ()
     config: str = ""
-
-    @property
-    def is_idle(self) -> bool:
-        """Report whether the flag is accepted and has no effect."""
-        return self.pending or bool(self.retired)
 
 
 class Parsed(Struct, frozen=True, kw_only=True):
@@ -140,24 +132,22 @@ def flag(default: T, help: str, *, kind: ValueType[T] | None = None, name: str =
     return cast("T", _Declaration(default, described))
 
 
-def group(kind: type[T], section: str, *, pending: bool = False, config: str = "") -> T:
+def group(kind: type[T], section: str, *, config: str = "") -> T:
     """Declare a field as a group of flags.
 
     section: heading in --help.
-    pending: default of Flag.pending for all its flags.
     config: block of /configz that contains the config names of its flags.
     """
-    described = {"group": kind, "section": section, "pending": pending, "config": config}
+    described = {"group": kind, "section": section, "config": config}
     return cast("T", _Declaration(field(default_factory=kind), described))
 
 
-def flags_in(group: type[FlagStruct], *, section: str, pending: bool = False, config: str = "") -> tuple[Flag, ...]:
+def flags_in(group: type[FlagStruct], *, section: str, config: str = "") -> tuple[Flag, ...]:
     """Return the flags of a group in the order of its fields. The other parameters are those of group()."""
     found = []
     for name, described in group.declared.items():
         own = dict(described)
         own["name"] = own["name"] or name.replace("_", "-")
-        own["pending"] = own.get("pending", False) or pending
         if own.get("config") and config:
             own["config"] = f"{config}.{own['config']}"
         found.append(Flag(path=(group, name), section=section, **own))
@@ -266,8 +256,6 @@ class _Parser:
             self._warnings[f"Flag --{used} has been deprecated, use --{flag.name}"] = None
         if flag.retired:
             self._warnings[f"Flag --{flag.name} has no effect: {flag.retired}"] = None
-        elif flag.pending:
-            self._warnings[f"Flag --{flag.name} has no effect: {NOT_BUILT}"] = None
 
 
 def _single_quoted(letter: str) -> str:
@@ -281,11 +269,11 @@ def usage(program: str, summary: str, flags: Sequence[Flag], *, columns: int, fi
     last, in a separate section.
     """
     shown = [flag for flag in flags if not flag.hidden]
-    at_work = [flag for flag in shown if not flag.retired and not flag.pending]
     sections: dict[str, list[Flag]] = {title: [] for title in first}
-    for flag in at_work:
-        sections.setdefault(flag.section, []).append(flag)
-    sections[IDLE] = [flag for flag in shown if flag.retired or flag.pending]
+    for flag in shown:
+        if not flag.retired:
+            sections.setdefault(flag.section, []).append(flag)
+    sections[INEFFECTIVE] = [flag for flag in shown if flag.retired]
     lines = [textwrap.fill(summary, columns), "", "Usage:", f"  {program} [flags]"]
     for title, members in sections.items():
         if not members:
@@ -304,8 +292,6 @@ def _described(flag: Flag, columns: int) -> Iterator[str]:
         text += f" (default {flag.kind.show(flag.default)})"
     if flag.retired:
         text += f" (no effect: {flag.retired})"
-    elif flag.pending:
-        text += f" (no effect: {NOT_BUILT})"
     yield from textwrap.wrap(
         text,
         columns,

@@ -248,7 +248,6 @@ def test_first_start_without_a_terminal_logs_at_most_20_lines(tmp_path: Path) ->
         logged = [line for line in program.text().splitlines() if re.match(r"[IWE]\d{4} ", line)]
         assert len(logged) <= MOST_START_LINES, "\n".join(logged)
         assert [line for line in logged if not line.startswith("I")] == []
-        assert "not built yet" not in program.text()
 
 
 def test_only_the_controllers_that_are_named_do_their_work(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.actors.controllers.unbuilt import UNBUILT
 from kcm.actors.options.feature_gates import BULK, GATES
 from kcm.actors.options.known_gates import ALPHA, BETA
 from tests.e2e.programs import ROOT
@@ -43,7 +42,7 @@ def test_every_flag_is_understood(real_help: str) -> None:
 
 
 def test_controllers_have_the_same_names_and_are_off_where_they_are_off(real_help: str) -> None:
-    known = {spec.name: spec.on_by_default for spec in (*BUILT_IN, *UNBUILT)}
+    known = {spec.name: spec.on_by_default for spec in BUILT_IN}
     assert set(known) == names(real_help, "All controllers") - NOT_UPSTREAM
     assert {name for name, on in known.items() if not on} == names(real_help, "Disabled-by-default controllers")
 

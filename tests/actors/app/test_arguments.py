@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.actors.app import arguments
 from kcm.actors.app.arguments import read_options
 from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.actors.controllers.unbuilt import UnbuiltController
 from kcm.actors.options import InvalidOptionsError
 from kcm.actors.reconciliation import Watch, itself
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
@@ -29,9 +27,3 @@ def test_controllers_flag_accepts_aliases_and_custom_controllers() -> None:
 def test_controller_that_was_not_passed_is_unknown() -> None:
     with pytest.raises(InvalidOptionsError, match='"website" is not in the list of known controllers'):
         read_options(["--controllers=website"])
-
-
-def test_custom_controller_may_replace_an_unimplemented_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arguments, "UNBUILT", (UnbuiltController(name=WEBSITE.name, aliases=WEBSITE.aliases),))
-    options = read_options([f"--controllers={WEBSITE.name}"], controllers=(*BUILT_IN, WEBSITE))
-    assert options.generic.controllers == (WEBSITE.name,)

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from kcm.actors.app.installed import GROUP, load_controllers
 from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.actors.controllers.unbuilt import UNBUILT
 from kcm.actors.options import ControllerOptions
 from kcm.actors.reconciliation import Watch, itself
 from kcm.actors.reconciliation.specs import ControllerSpec, Index, Queue
@@ -44,7 +43,7 @@ def strangers(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_package_declares_one_or_several_controllers(strangers: Any) -> None:
     strangers.one, strangers.some = spec("website-controller", "website"), [spec("a-controller"), spec("b-controller")]
-    installed = load_controllers([point("website", "one"), point("more", "some")], (*BUILT_IN, *UNBUILT))
+    installed = load_controllers([point("website", "one"), point("more", "some")], BUILT_IN)
     assert [spec.name for spec in installed.specs] == ["a-controller", "b-controller", "website-controller"]
     assert installed.troubles == ()
 
@@ -66,7 +65,7 @@ def test_package_declares_one_or_several_controllers(strangers: Any) -> None:
 )
 def test_broken_controller_is_reported_and_does_not_affect_others(strangers: Any, value: Any, trouble: str) -> None:
     strangers.good, strangers.wrong = spec("good-controller"), value
-    installed = load_controllers([point("wrong", "wrong"), point("good", "good")], (*BUILT_IN, *UNBUILT))
+    installed = load_controllers([point("wrong", "wrong"), point("good", "good")], BUILT_IN)
     assert [spec.name for spec in installed.specs] == ["good-controller"]
     assert installed.troubles == (f"controller wrong (kcm_strangers:wrong) is left out: {trouble}",)
 
@@ -88,12 +87,12 @@ def test_package_that_fails_to_import_is_reported(
     (tmp_path / "kcm_breaking.py").write_text(body)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "kcm_breaking", raising=False)
-    installed = load_controllers([EntryPoint("breaking", "kcm_breaking:SPEC", GROUP)], (*BUILT_IN, *UNBUILT))
+    installed = load_controllers([EntryPoint("breaking", "kcm_breaking:SPEC", GROUP)], BUILT_IN)
     assert installed.troubles == (f"controller breaking (kcm_breaking:SPEC) is left out: {trouble}",)
 
 
 def test_a_package_that_cannot_be_imported_is_a_trouble() -> None:
-    installed = load_controllers([EntryPoint("gone", "no_such_module:SPEC", GROUP)], (*BUILT_IN, *UNBUILT))
+    installed = load_controllers([EntryPoint("gone", "no_such_module:SPEC", GROUP)], BUILT_IN)
     assert installed.specs == ()
     assert installed.troubles == (
         "controller gone (no_such_module:SPEC) is left out: ModuleNotFoundError: No module named 'no_such_module'",

@@ -74,12 +74,6 @@ def test_greeting_counts_nodes_and_zones(nodes: int, zones: int, says: str) -> N
     assert text.splitlines()[0].endswith(says)
 
 
-def test_greeting_counts_unimplemented_controllers() -> None:
-    text = greeting(url="https://x", kubeconfig=Path("k"), nodes=3, zones=2, applied=[], not_built=["one", "two"])
-    assert "Not built yet: 2 controllers of kube-controller-manager (docs/mixed-cluster.md)." in text.splitlines()
-    assert "Not built" not in greeting(url="https://x", kubeconfig=Path("k"), nodes=3, zones=2, applied=[])
-
-
 @pytest.mark.parametrize("is_kept, end", [(True, "is kept for the next run."), (False, "is deleted then.")])
 def test_greeting_ends_with_what_happens_to_the_cluster(is_kept: bool, end: str) -> None:
     text = greeting(url="https://x", kubeconfig=Path("k"), nodes=3, zones=2, applied=[], is_kept=is_kept)

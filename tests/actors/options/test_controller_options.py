@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
-from kcm.actors.controllers.unbuilt import UNBUILT, UnbuiltController
-from kcm.actors.options import ControllerOptions, InvalidOptionsError, Options, help_text, parse_options
+from kcm.actors.options import Check, ControllerOptions, InvalidOptionsError, Options, help_text, parse_options
 from kcm.actors.options.configz import configuration, flag_values
+from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.runtime.flags.declaration import flag
 
 
@@ -25,7 +24,11 @@ def at_least_one(options: Options) -> list[str]:
     return [] if options[WebsiteOptions].replicas > 0 else ["website-replicas must be greater than 0"]
 
 
-WEBSITE = UnbuiltController(name="website-controller", options=WebsiteOptions, checks=(at_least_one,))
+def spec(name: str, group: type[ControllerOptions], *checks: Check) -> ControllerSpec:
+    return ControllerSpec(name=name, options=group, checks=checks, build=lambda _context: None)
+
+
+WEBSITE = spec("website-controller", WebsiteOptions, at_least_one)
 
 
 def options(*argv: str) -> Options:
@@ -52,12 +55,6 @@ def test_they_have_a_section_in_help_a_block_in_configz_and_a_line_in_flagz() ->
     assert flag_values(read)["website-port"] == "80"
 
 
-def test_flags_of_unimplemented_controllers_are_accepted_with_a_warning() -> None:
-    read = parse_options(["--website-port=80"], unbuilt=(WEBSITE,))
-    assert read.warnings == ("Flag --website-port has no effect: its controller is not built yet",)
-    assert options("--website-port=80").warnings == ()
-
-
 def test_their_checks_count_among_the_others() -> None:
     with pytest.raises(InvalidOptionsError) as caught:
         options("--website-replicas=0", "--hollow-zones=0")
@@ -74,7 +71,7 @@ def test_unknown_controller_raises_an_error_with_the_known_ones() -> None:
 
 
 def test_two_controllers_may_share_their_options() -> None:
-    other = UnbuiltController(name="other-controller", options=WebsiteOptions)
+    other = spec("other-controller", WebsiteOptions)
     assert parse_options(["--website-port=80"], controllers=(WEBSITE, other))[WebsiteOptions].port == 80
 
 
@@ -82,7 +79,7 @@ def test_no_flag_may_be_declared_twice() -> None:
     class Greedy(ControllerOptions, frozen=True, kw_only=True):
         burst: int = flag(1, "Burst.", name="kube-api-burst")
 
-    greedy = UnbuiltController(name="greedy-controller", options=Greedy)
+    greedy = spec("greedy-controller", Greedy)
     with pytest.raises(ValueError, match="the flag --kube-api-burst of greedy-controller is taken by generic"):
         parse_options([], controllers=(greedy,))
 
@@ -93,7 +90,3 @@ def test_dataclass_of_options_is_refused() -> None:
         @dataclass(frozen=True)
         class Sizes(ControllerOptions):
             largest: int = flag(1, "Largest size.")
-
-
-def test_no_controller_is_both_implemented_and_unimplemented() -> None:
-    assert {spec.name for spec in BUILT_IN}.isdisjoint(spec.name for spec in UNBUILT)

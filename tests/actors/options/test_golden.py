@@ -1,7 +1,6 @@
 """The whole of --help and /configz, byte for byte.
 
-A controller that is built loses its flags' "(no effect: …)"; any other difference is a change that users notice. After
-a change that is meant: python -m tests.actors.options.test_golden
+Any difference is a change that users notice. After a change that is meant: python -m tests.actors.options.test_golden
 """
 
 from __future__ import annotations

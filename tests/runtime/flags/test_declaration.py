@@ -26,7 +26,6 @@ class Cabin(FlagStruct, frozen=True, kw_only=True):
     verbosity: int = flag(0, "Talk.", name="v", short="v", kind=LEVEL)
     help: bool = flag(False, "Help.", short="h")
     version: str = flag("", "Version.", kind=VERSION)
-    heater: bool = flag(False, "Heat.", pending=True)
     secret: str = flag("", "Secret.", hidden=True)
 
 
@@ -126,11 +125,10 @@ def test_invalid_command_line_is_one_line_of_error(argv: tuple[str, ...], text: 
 
 
 def test_ineffective_flags_and_old_names_are_warned_about_once() -> None:
-    parsed = parse(FLAGS, ["--choke=1", "--choke=2", "--warm_time=1s", "--heater", "--turbo"])
+    parsed = parse(FLAGS, ["--choke=1", "--choke=2", "--warm_time=1s", "--turbo"])
     assert parsed.warnings == (
         "Flag --choke has no effect: nobody has one",
         "Flag --warm-time has been deprecated, use --engine-warm-up",
-        "Flag --heater has no effect: its controller is not built yet",
     )
 
 
@@ -146,12 +144,9 @@ def test_flag_has_its_path_in_the_configuration() -> None:
         spare: bool = flag(True, "A spare one.")
 
     class Cart(FlagStruct, frozen=True, kw_only=True):
-        wheels: Wheels = group(Wheels, "wheels", config="Wheels", pending=True)
+        wheels: Wheels = group(Wheels, "wheels", config="Wheels")
 
-    assert [(flag.name, flag.config, flag.pending) for flag in flags_of(Cart)] == [
-        ("count", "Wheels.Count", True),
-        ("spare", "", True),
-    ]
+    assert [(flag.name, flag.config) for flag in flags_of(Cart)] == [("count", "Wheels.Count"), ("spare", "")]
 
 
 def test_help_shows_flags_by_section_with_types_and_defaults() -> None:
@@ -170,7 +165,6 @@ def test_help_shows_flags_by_section_with_types_and_defaults() -> None:
         "      --version version[=true]\n                Version.\n\n"
         "Ineffective flags:\n\n"
         "      --choke string\n                Choke. (no effect: nobody has one)\n"
-        "      --heater\n                Heat. (no effect: its controller is not\n                built yet)\n"
     )
 
 
