@@ -131,8 +131,6 @@ def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
         silence=options.generic.watch_silence_limit, streaming_lists=options.feature_gates["WatchListClient"]
     )
 
-    meter = InformerMeter(assembly.metrics, table.resource) if table.id == table.resource.id else None
-
     def build(context: Context) -> Informer:
         return Informer(
             context,
@@ -142,7 +140,7 @@ def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
             outage=assembly.outage,
             seed=seed,
             warnings=assembly.warnings,
-            meter=meter,
+            meter=InformerMeter(assembly.metrics, table.resource) if table.id == table.resource.id else None,
         )
 
     return ActorSpec(name=informer_name(table.id), build=build, never_blocks=True)

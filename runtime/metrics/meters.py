@@ -96,6 +96,8 @@ class WorkQueueMeter(QueueMeter):
 class InformerMeter:
     """Metrics of one informer, informer_*, without those of tables that contain a selection only.
 
+    Its series exist once it is created: an informer that never starts has none. All incarnations share them.
+
     The label `resource` is the kind with an appended "s", as upstream's generated informers have it: "ingresss".
 
     latency: seconds from the first message of a batch until its changes were sent to the subscribers.
