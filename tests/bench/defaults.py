@@ -1,8 +1,8 @@
 """All controllers that are on by default, on both sides, with three loads: pods that are created; that also run and are
 deleted; and that Services select as well.
 
-The real manager has controllers that kcm does not have yet. So it is measured twice: with its defaults, and with the
-controllers of kcm only.
+The real manager is measured twice: with its defaults, and with the controllers of kcm that are on by default and need
+no cloud provider.
 """
 
 from __future__ import annotations
