@@ -70,6 +70,11 @@ DETACH_SECONDS, DETACH_ERROR = "hollow.kcm.dev/detach-seconds", "hollow.kcm.dev/
 MOUNT_SECONDS, MOUNT_ERROR = "hollow.kcm.dev/mount-seconds", "hollow.kcm.dev/mount-error"
 DRIVER = "hollow.kcm.dev"  # CSI driver of the volumes that the hollow provisioner creates
 
+MOST_DRIVERS = 100  # further CSI drivers of a node
+_LARGEST_LIMIT = 2**31 - 1
+_LONGEST_ERROR = 512  # bytes
+_SHOWN = 80  # characters of an invalid value that an error contains
+_NODE_SECONDS = (FLAP, HEARTBEAT, TERMINATE_AFTER, RESIZE_SECONDS, ATTACH_SECONDS, DETACH_SECONDS, MOUNT_SECONDS)
 _DRIVER_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 
 
@@ -140,11 +145,16 @@ class CsiDriver(NamedTuple):
 
 
 def csi_drivers(node: Object) -> tuple[CsiDriver, ...]:
-    """Return the CSI drivers of a node, the hollow driver first. Invalid names and invalid limits are omitted."""
+    """Return the CSI drivers of a node, the hollow driver first.
+
+    Invalid names, invalid limits, and drivers after the first MOST_DRIVERS are omitted.
+    """
     annotations = annotations_of(node)
     drivers = {DRIVER: CsiDriver(DRIVER, _limit(annotations.get(ATTACH_LIMIT)))}
     for text in (annotations.get(CSI_DRIVERS) or "").split(","):
         name, _, limit = text.strip().partition("=")
+        if len(drivers) > MOST_DRIVERS:
+            break
         if name not in drivers and _DRIVER_NAME.fullmatch(name):
             drivers[name] = CsiDriver(name, _limit(limit))
     return tuple(drivers.values())
@@ -167,7 +177,48 @@ def mount_annotations(node: Object) -> tuple[str | None, str | None]:
 
 
 def _limit(text: str | None) -> int | None:
-    return None if text is None else parse_uint(text.strip(), range(2**31))
+    return None if text is None else parse_uint(text.strip(), range(_LARGEST_LIMIT + 1))
+
+
+def invalid_annotations(node: Object) -> tuple[str, ...]:
+    """Return one message for each annotation of a node that is ignored, wholly or in part, because it is invalid.
+
+    The annotation with devices is not included: device_pools.py checks it.
+    """
+    annotations = annotations_of(node)
+    messages = [
+        f"annotation {name}: {quoted(annotations[name])} is not a number of seconds >= 0"
+        for name in _NODE_SECONDS
+        if name in annotations and seconds(node, name) is None
+    ]
+    limit = annotations.get(ATTACH_LIMIT)
+    if limit is not None and _limit(limit) is None:
+        messages.append(f"annotation {ATTACH_LIMIT}: {quoted(limit)} is not a number from 0 to {_LARGEST_LIMIT}")
+    if why := _invalid_drivers(annotations.get(CSI_DRIVERS) or ""):
+        messages.append(f"annotation {CSI_DRIVERS}: {why}")
+    return tuple(messages)
+
+
+def _invalid_drivers(text: str) -> str:
+    """Return why the first invalid element of a list of CSI drivers is invalid; "" if all are valid."""
+    elements = [element.strip() for element in text.split(",") if element.strip()]
+    if len(elements) > MOST_DRIVERS:
+        return f"{len(elements)} drivers are more than {MOST_DRIVERS}"
+    for element in elements:
+        name, equals, limit = element.partition("=")
+        if not _DRIVER_NAME.fullmatch(name) or (equals and _limit(limit) is None):
+            return f"{quoted(element)} is not DRIVER or DRIVER=LIMIT"
+    return ""
+
+
+def shortened(text: str) -> str:
+    """Return the text for an error message, with at most 80 of its characters."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def quoted(text: str) -> str:
+    """Return the text for an error message, in quotes and with at most 80 of its characters."""
+    return repr(shortened(text))
 
 
 def longest(name: str, *asked: Object | None) -> float:
@@ -176,8 +227,13 @@ def longest(name: str, *asked: Object | None) -> float:
 
 
 def first_text(name: str, *asked: Object | None) -> str:
-    """Return the annotation of the first object that has it; "" if none has it."""
-    return next((text for obj in asked if obj is not None and (text := annotations_of(obj).get(name))), "")
+    """Return the annotation of the first object that has it; "" if none has it.
+
+    Only its first bytes are returned, so that the error of a VolumeAttachment or an event, which may have 1024 bytes,
+    can contain it.
+    """
+    text = next((text for obj in asked if obj is not None and (text := annotations_of(obj).get(name))), "")
+    return text.encode()[:_LONGEST_ERROR].decode(errors="ignore")
 
 
 def annotation_of(pod: Object, name: str, *, container: str, main: bool) -> str | None:

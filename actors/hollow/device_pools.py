@@ -27,15 +27,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from kcm.actors.hollow.behaviour import DOMAIN
-from kcm.protocols.objects import Object, annotations_of, name_of, uid_of
+from kcm.actors.hollow.behaviour import DOMAIN, quoted, shortened
+from kcm.protocols.integers import is_uint, parse_uint
+from kcm.protocols.objects import Object, annotations_of, encode_object, name_of, uid_of
 
 DEVICES = f"{DOMAIN}devices"  # annotation of a node
 CONTENT = f"{DOMAIN}devices-content"  # annotation of a slice: a hash of what the node's annotation requests
 PUBLISHER = f"{DOMAIN}node"  # label of a slice: the node whose annotation it is made from
 MOST_DEVICES, MOST_COMPLEX_DEVICES = 128, 64  # of one slice; with taints or counters
-MOST_COUNT = 10_000
+# Limits of one node, so that a mistake in an annotation does not exhaust the memory of the process.
+MOST_POOLS, MOST_COUNT, MOST_BYTES = 100, 10_000, 16 * 2**20  # pools, devices, and bytes of the devices as JSON
+MOST_LEVELS = 32  # of nested lists and objects
 _OWN_FIELDS = ("driver", "count", "name", "devices", "pool", "allNodes", "nodeSelector", "sharedCounters")
+_ELEMENTS = {"devices": "devices", "sharedCounters": "counter sets"}
 
 
 class DevicePool(Struct, frozen=True):
@@ -53,7 +57,7 @@ class DevicePool(Struct, frozen=True):
 
 
 def device_pools(node: Object) -> list[DevicePool]:
-    """Return the pools of a node. Raises ValueError for an invalid annotation."""
+    """Return the pools of a node. Raises ValueError for an annotation that is invalid or exceeds a limit."""
     text = annotations_of(node).get(DEVICES, "").strip()
     if not text:
         return []
@@ -61,7 +65,10 @@ def device_pools(node: Object) -> list[DevicePool]:
         given = json.loads(text) if text[0] in "[{" else list(_short(text))
     except RecursionError as err:
         raise ValueError("too many levels") from err
-    pools = [_pool(each, name_of(node)) for each in (given if isinstance(given, list) else [given])]
+    requests = given if isinstance(given, list) else [given]
+    _check_encoding(requests)
+    _check_limits(requests)
+    pools = [_pool(request, name_of(node)) for request in requests]
     names = [(pool.driver, pool.name) for pool in pools]
     if len(set(names)) < len(names):
         raise ValueError("two pools of a driver have the same name")
@@ -71,22 +78,72 @@ def device_pools(node: Object) -> list[DevicePool]:
 def _short(text: str) -> Iterator[Object]:
     for part in text.split(","):
         driver, equals, count = part.strip().partition("=")
-        if not equals or not count.isdecimal():
-            raise ValueError(f"{part.strip()!r} is not DRIVER=COUNT")
-        yield {"driver": driver, "count": int(count)}
+        if not equals or not is_uint(count):
+            raise ValueError(f"{quoted(part.strip())} is not DRIVER=COUNT")
+        number = parse_uint(count)
+        yield {"driver": driver, "count": MOST_COUNT + 1 if number is None else number}
 
 
-def _pool(given: Any, node: str) -> DevicePool:
-    if not isinstance(given, dict) or not isinstance(given.get("driver"), str) or not given["driver"]:
+def _check_encoding(requests: list[Any]) -> None:
+    """Raise ValueError for what Python's JSON parser accepts, but the API server does not."""
+    if any(_is_deeper(request, MOST_LEVELS) for request in requests):
+        raise ValueError("too many levels")
+    try:
+        encode_object({"pools": requests})
+    except TypeError as err:  # a lone surrogate, or an integer of more than 64 bits
+        raise ValueError(str(err)) from err
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    """Report whether lists and objects are nested in more levels."""
+    if not isinstance(value, dict | list):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in items)
+
+
+def _check_limits(requests: list[Any]) -> None:
+    """Raise ValueError for an invalid pool, and for more pools, devices or bytes than a node may have."""
+    if len(requests) > MOST_POOLS:
+        raise ValueError(f"{len(requests)} pools are more than {MOST_POOLS}")
+    number = size = 0
+    for request in requests:
+        count, devices = _count_and_devices(request)
+        number += count + len(devices)
+        size += count * len(encode_object(_device_fields(request)))
+    if number > MOST_COUNT:
+        raise ValueError(f"{number} devices are more than {MOST_COUNT}")
+    if size > MOST_BYTES:
+        raise ValueError(f"the devices have {size} bytes, more than {MOST_BYTES}")
+
+
+def _count_and_devices(request: Any) -> tuple[int, list[Object]]:
+    """Return the number of devices to make, and the whole devices. Raises ValueError for an invalid pool."""
+    if not isinstance(request, dict) or not isinstance(request.get("driver"), str) or not request["driver"]:
         raise ValueError("a pool without a driver")
-    driver, devices = given["driver"], given.get("devices") or []
-    count = given.get("count", 0 if devices else 1)
-    if not isinstance(devices, list) or not all(isinstance(device, dict) for device in devices):
-        raise ValueError(f"devices of {driver} is not a list of devices")
+    driver, devices = shortened(request["driver"]), request.get("devices") or []
+    count = request.get("count", 0 if devices else 1)
+    for field in ("devices", "sharedCounters"):
+        values = request.get(field) or []
+        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+            raise ValueError(f"{field} of {driver} is not a list of {_ELEMENTS[field]}")
+    for field in ("name", "pool"):
+        if not isinstance(request.get(field) or "", str):
+            raise ValueError(f"{field} of {driver} is not a string")
     if type(count) is not int or not 0 <= count <= MOST_COUNT:
         raise ValueError(f"count of {driver} is not a number from 0 to {MOST_COUNT}")
+    return count, devices
+
+
+def _device_fields(request: Mapping[str, Any]) -> Object:
+    """Return the fields of a pool that each of its `count` devices has."""
+    return {name: value for name, value in request.items() if name not in _OWN_FIELDS}
+
+
+def _pool(given: Mapping[str, Any], node: str) -> DevicePool:
+    count, devices = _count_and_devices(given)
+    driver, fields = given["driver"], _device_fields(given)
     prefix = given.get("name") or driver.partition(".")[0]
-    fields = {name: value for name, value in given.items() if name not in _OWN_FIELDS}
     made = [{"name": f"{prefix}-{number}", **fields} for number in range(count)]
     scope: Object = {name: given[name] for name in ("allNodes", "nodeSelector") if given.get(name)}
     return DevicePool(
@@ -156,4 +213,4 @@ def slices_of(pool: DevicePool, node: Object, *, generation: int) -> list[Object
 
 def generation_after(slices: Iterable[Object]) -> int:
     """Return the generation of a pool that replaces these slices."""
-    return 1 + max((each["spec"]["pool"].get("generation") or 0 for each in slices), default=0)
+    return 1 + max((published["spec"]["pool"].get("generation") or 0 for published in slices), default=0)

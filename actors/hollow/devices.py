@@ -9,10 +9,11 @@ Source: kubernetes v1.36 staging/src/k8s.io/dynamic-resource-allocation/resource
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from kcm.actors.hollow.behaviour import asked_silence, silence
+from kcm.actors.hollow.behaviour import asked_silence, shortened, silence
 from kcm.actors.hollow.device_pools import (
     CONTENT,
     DEVICES,
@@ -29,6 +30,7 @@ from kcm.actors.reconciliation import (
     Change,
     Index,
     Reconciliation,
+    RequeueAfter,
     Step,
     Watch,
     create,
@@ -40,14 +42,16 @@ from kcm.actors.reconciliation import (
 from kcm.actors.reconciliation.commands import in_name_of
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.protocols.messages.commands import Create, Delete, Patch
-from kcm.protocols.messages.outcomes import Conflict, NotFound
+from kcm.protocols.messages.outcomes import Conflict, Invalid, NotFound
 from kcm.protocols.objects import Key, Object, annotations_of, labels_of, name_of, resource_version_of
 from kcm.protocols.resources import NODES, RESOURCE_SLICES
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.tables import Tables
 
+REFUSED_INTERVAL = 60.0  # seconds until slices are written again that the API server refused as invalid
+_LONGEST_REFUSAL = 700  # characters of the API server's error in an event; the API allows 1024 bytes in all
 W = TypeVar("W", Create, Patch, Delete)
-_SLICES_BY_NODE = Index(RESOURCE_SLICES, "publisher", lambda each: (labels_of(each).get(PUBLISHER) or "",))
+_SLICES_BY_NODE = Index(RESOURCE_SLICES, "publisher", lambda published: (labels_of(published).get(PUBLISHER) or "",))
 
 
 class HollowDevices:
@@ -56,11 +60,11 @@ class HollowDevices:
     def __init__(self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode]) -> None:
         self._nodes, self._slices = tables[NODES], tables[RESOURCE_SLICES]
         self._clock, self._fleet = clock, fleet
-        self._reported: dict[str, str] = {}  # by node, the invalid annotation that was reported
+        self._reported: dict[str, str] = {}  # by node, a hash of the invalid annotation that was reported
 
     def reconcile(self, key: Key) -> Reconciliation:
         node = self._nodes.get(key)
-        there = {name_of(each): each for each in self._slices.indexed(_SLICES_BY_NODE.name, key)}
+        present = {name_of(published): published for published in self._slices.indexed(_SLICES_BY_NODE.name, key)}
         pools: list[DevicePool] = []
         if node is not None:
             quiet = silence(node, now=self._clock.now())
@@ -69,49 +73,68 @@ class HollowDevices:
             try:
                 pools = device_pools(node)
             except ValueError as err:
-                text = annotations_of(node)[DEVICES]
-                if self._reported.get(key) != text:
-                    self._reported[key] = text
-                    yield record(NODES, node, "Warning", "InvalidDevices", f"annotation {DEVICES}: {err}")
+                yield from self._report(node, str(err))
                 return None  # keep what was published before
-            self._reported.pop(key, None)
         wanted: set[str] = set()
         for pool in pools:
             assert node is not None
             made = slices_of(pool, node, generation=1)
             wanted.update(map(name_of, made))
-            yield from self._publish(pool, node, made, there)
-        for name, each in there.items():
+            refused = yield from self._publish(pool, node, made, present)
+            if refused is not None:
+                text = f"ResourceSlices of {shortened(pool.driver)}: {refused.message[:_LONGEST_REFUSAL]}"
+                yield from self._report(node, text)
+                return RequeueAfter(REFUSED_INTERVAL)  # an admission policy, for example, may change
+        self._reported.pop(key, None)
+        for name, surplus in present.items():
             if name not in wanted:
-                deletion = delete(RESOURCE_SLICES, each, depends_on=((NODES, key), (RESOURCE_SLICES, name)))
-                yield from must(self._by_publisher(key, each, deletion), but=(NotFound, Conflict))
+                deletion = delete(RESOURCE_SLICES, surplus, depends_on=((NODES, key), (RESOURCE_SLICES, name)))
+                yield from must(self._by_publisher(key, surplus, deletion), but=(NotFound, Conflict))
         return None
 
-    def _publish(self, pool: DevicePool, node: Object, made: list[Object], there: Mapping[str, Object]) -> Step[None]:
-        """Write the slices of a pool, all with a new generation, unless they are published already."""
-        of_pool = [
-            each
-            for each in there.values()
-            if (each["spec"]["driver"], each["spec"]["pool"]["name"]) == (pool.driver, pool.name)
-        ]
-        if all(name_of(each) in there for each in made) and all(
-            annotations_of(each).get(CONTENT) == content_of(pool) for each in of_pool
-        ):
-            return
-        for each in slices_of(pool, node, generation=generation_after(of_pool)):
-            known = there.get(name_of(each))
-            if known is None:
-                yield from must(self._by_publisher(name_of(node), each, create(RESOURCE_SLICES, each)))
-                continue
-            meta = {**each["metadata"], "resourceVersion": resource_version_of(known)}
-            spec = {"devices": None, "sharedCounters": None, **each["spec"]}
-            change = patch(RESOURCE_SLICES, name_of(each), {"metadata": meta, "spec": spec})
-            yield from must(self._by_publisher(name_of(node), each, change))
+    def _report(self, node: Object, why: str) -> Step[None]:
+        """Record an event about the node's annotation, once for each content of the annotation."""
+        digest = hashlib.blake2b(annotations_of(node)[DEVICES].encode("utf-8", "replace"), digest_size=8).hexdigest()
+        if self._reported.get(name_of(node)) != digest:
+            self._reported[name_of(node)] = digest
+            yield record(NODES, node, "Warning", "InvalidDevices", f"annotation {DEVICES}: {why}")
 
-    def _by_publisher(self, node: str, each: Object, command: W) -> W:
-        """Return the command with the credentials of the node, if the slice is only the node's."""
+    def _publish(
+        self, pool: DevicePool, node: Object, made: list[Object], present: Mapping[str, Object]
+    ) -> Step[Invalid | None]:
+        """Write the slices of a pool, all with a new generation, unless they are published already.
+
+        Returns the outcome of the first slice that the API server refuses as invalid.
+        """
+        of_pool = [
+            published
+            for published in present.values()
+            if (published["spec"]["driver"], published["spec"]["pool"]["name"]) == (pool.driver, pool.name)
+        ]
+        content = content_of(pool)
+        if all(name_of(wanted) in present for wanted in made) and all(
+            annotations_of(published).get(CONTENT) == content for published in of_pool
+        ):
+            return None
+        for wanted in slices_of(pool, node, generation=generation_after(of_pool)):
+            known = present.get(name_of(wanted))
+            command: Create | Patch
+            if known is None:
+                command = self._by_publisher(name_of(node), wanted, create(RESOURCE_SLICES, wanted))
+            else:
+                meta = {**wanted["metadata"], "resourceVersion": resource_version_of(known)}
+                spec = {"devices": None, "sharedCounters": None, **wanted["spec"]}
+                change = patch(RESOURCE_SLICES, name_of(wanted), {"metadata": meta, "spec": spec})
+                command = self._by_publisher(name_of(node), wanted, change)
+            outcome = yield from must(command, but=(Invalid,))
+            if isinstance(outcome, Invalid):
+                return outcome
+        return None
+
+    def _by_publisher(self, node: str, published: Object, command: W) -> W:
+        """Return the command with the credentials of the node if the slice contains only devices of that node."""
         hollow = self._fleet.get(node)
-        if hollow is None or not each["spec"].get("nodeName") or self._nodes.entry(node) is None:
+        if hollow is None or not published["spec"].get("nodeName") or self._nodes.entry(node) is None:
             return command
         return in_name_of(hollow.user, command)
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
-from kcm.actors.hollow.behaviour import Silence, heartbeat_interval, reports_ready, silence
+from kcm.actors.hollow.behaviour import Silence, heartbeat_interval, invalid_annotations, reports_ready, silence
 from kcm.actors.hollow.intervals import MANY, look_again
 from kcm.actors.hollow.nodes.fleet import HollowNode
 from kcm.actors.hollow.nodes.objects import (
@@ -42,6 +42,7 @@ from kcm.actors.reconciliation import (
     itself,
     must,
     patch,
+    record,
     together,
 )
 from kcm.actors.reconciliation.commands import in_name_of
@@ -52,7 +53,7 @@ from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, PatchType
 from kcm.protocols.messages.outcomes import AlreadyExists, Conflict, Done, NotFound
 from kcm.protocols.messages.watches import EventType
-from kcm.protocols.objects import Key, Object, labels_of, make_key, uid_of
+from kcm.protocols.objects import Key, Object, labels_of, make_key, name_of, uid_of
 from kcm.protocols.resources import LEASES, NODES
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.tables import Tables
@@ -103,6 +104,7 @@ class HollowNodes:
         self._nodes, self._clock, self._fleet = tables[NODES], clock, fleet
         self._heartbeat = heartbeat
         self._kubelets: dict[str, _Kubelet] = {}  # kubelets that have registered their node
+        self._reported: dict[str, tuple[str, ...]] = {}  # by node, the messages about its invalid annotations
 
     def enqueue_fleet(self) -> Reconciliation:
         """Enqueue all nodes once at the start: a node that does not exist yet causes no watch event."""
@@ -128,6 +130,7 @@ class HollowNodes:
             kubelet = self._kubelets[key] = _Kubelet(machine_status(hollow))
         if node is None:
             return None
+        yield from self._report(node)
         now = self._clock.monotonic()
         # A shorter heartbeat interval takes effect at once.
         kubelet.due = min(kubelet.due, now + heartbeat_interval(node, usual=self._heartbeat) * (1 + JITTER))
@@ -147,6 +150,15 @@ class HollowNodes:
             labelled = patch(NODES, hollow.name, {"metadata": {"uid": uid_of(node), "labels": missing}})
             yield from must(in_name_of(hollow.user, labelled))
         return node
+
+    def _report(self, node: Object) -> Step[None]:
+        """Record an event about each annotation that has become invalid."""
+        messages, known = invalid_annotations(node), self._reported.pop(name_of(node), ())
+        if messages:
+            self._reported[name_of(node)] = messages
+        for message in messages:
+            if message not in known:
+                yield record(NODES, node, "Warning", "InvalidAnnotation", message)
 
     def _send_heartbeat(self, kubelet: _Kubelet, node: Object, hollow: HollowNode, started: float) -> Step[None]:
         """Renew the Lease and, if it changed or is due, write the status; both requests are sent together."""

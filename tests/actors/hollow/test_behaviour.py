@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from kcm.actors.hollow import behaviour
 from kcm.actors.hollow.behaviour import (
     FLAP,
     HEARTBEAT,
@@ -99,3 +102,42 @@ def test_images_are_listed_by_the_node_and_by_the_pod() -> None:
     node, pod = annotated(UNPULLABLE, "a:1, b/* ,"), annotated(UNPULLABLE, "c")
     assert unpullable(node, pod) == ("a:1", "b/*", "c")
     assert unpullable({"metadata": {}}, {"metadata": {}}) == ()
+
+
+INVALID: Mapping[str, tuple[str, str, str]] = {
+    "text for seconds": (behaviour.ATTACH_SECONDS, "soon", "'soon' is not a number of seconds >= 0"),
+    "negative seconds": (behaviour.MOUNT_SECONDS, "-1", "'-1' is not a number of seconds >= 0"),
+    "infinite interval": (behaviour.HEARTBEAT, "9" * 200_000, f"'{'9' * 80}…' is not a number of seconds >= 0"),
+    "negative limit": (behaviour.ATTACH_LIMIT, "-1", "'-1' is not a number from 0 to 2147483647"),
+    "large limit": (behaviour.ATTACH_LIMIT, "2147483648", "'2147483648' is not a number from 0 to 2147483647"),
+    "driver with an invalid name": (behaviour.CSI_DRIVERS, "a.io, No_Name", "'No_Name' is not DRIVER or DRIVER=LIMIT"),
+    "driver with an invalid limit": (behaviour.CSI_DRIVERS, "a.io=x", "'a.io=x' is not DRIVER or DRIVER=LIMIT"),
+    "many drivers": (
+        behaviour.CSI_DRIVERS,
+        ",".join(f"d{n}" for n in range(40_000)),
+        "40000 drivers are more than 100",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", INVALID)
+def test_invalid_annotation_of_a_node_is_described(case: str) -> None:
+    name, text, why = INVALID[case]
+    assert behaviour.invalid_annotations(annotated(name, text)) == (f"annotation {name}: {why}",)
+
+
+def test_valid_annotations_of_a_node_are_not_described() -> None:
+    for name, text in ((behaviour.ATTACH_LIMIT, "0"), (behaviour.CSI_DRIVERS, "a.io=7, b.io,"), (behaviour.FLAP, "9")):
+        assert behaviour.invalid_annotations(annotated(name, text)) == ()
+
+
+def test_number_of_csi_drivers_is_limited() -> None:
+    node = annotated(behaviour.CSI_DRIVERS, ",".join(f"d{number}" for number in range(40_000)))
+    assert [driver.name for driver in behaviour.csi_drivers(node)][-1] == "d99"
+
+
+def test_error_texts_are_shortened_to_what_an_event_can_contain() -> None:
+    assert (
+        behaviour.first_text(behaviour.MOUNT_ERROR, annotated(behaviour.MOUNT_ERROR, "\u20ac" * 100_000))
+        == "\u20ac" * 170
+    )

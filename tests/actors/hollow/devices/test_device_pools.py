@@ -12,9 +12,10 @@ import pytest
 from kcm.actors.hollow.behaviour import SILENT
 from kcm.actors.hollow.device_pools import DEVICES, PUBLISHER, device_pools, slices_of
 from kcm.actors.hollow.devices import HollowDevices, devices_spec
-from kcm.actors.reconciliation import Change
+from kcm.actors.reconciliation import Change, RequeueAfter
 from kcm.actors.simulation.driver import Bench, Driven, bodies, deleted_keys, drive
-from kcm.protocols.messages.commands import Create, Delete, Patch
+from kcm.protocols.messages.commands import Command, Create, Delete, Patch
+from kcm.protocols.messages.outcomes import Invalid, Outcome
 from kcm.protocols.objects import Object, encode_object, name_of
 from kcm.protocols.resources import NODES, RESOURCE_SLICES
 from tests.actors.hollow.objects import FLEET, hollow_node
@@ -109,6 +110,10 @@ def test_shared_counters_have_a_slice_of_their_own() -> None:
     assert [device["name"] for device in second["spec"]["devices"]] == ["d-0"]
 
 
+def nested(levels: int) -> Object:
+    return {} if levels == 0 else {"a": nested(levels - 1)}
+
+
 INVALID: Mapping[str, tuple[str, str]] = {
     "no number": ("gpu.example.com", "'gpu.example.com' is not DRIVER=COUNT"),
     "no JSON": ("[", "Expecting value"),
@@ -118,6 +123,23 @@ INVALID: Mapping[str, tuple[str, str]] = {
     "devices of another type": ('{"driver": "d", "devices": "x"}', "devices of d is not a list of devices"),
     "a pool twice": ("d=1,d=2", "two pools of a driver have the same name"),
     "deep nesting": ("[" * 100_000, "too many levels"),
+    "deep attributes": (json.dumps({"driver": "d", "attributes": nested(40)}), "too many levels"),
+    "too many in all": ("a=10000,b=1", "10001 devices are more than 10000"),
+    "too many whole devices": (json.dumps({"driver": "d", "devices": [{}] * 100_000}), "100000 devices are more than"),
+    "too many pools": (",".join(f"d{number}=0" for number in range(101)), "101 pools are more than 100"),
+    "too large": (json.dumps({"driver": "d", "count": 10_000, "attributes": {"a": "x" * 2_000}}), "more than 16777216"),
+    "1 MB of text": ("x" * 1_000_000, f"'{'x' * 80}…' is not DRIVER=COUNT"),
+    "1 MB of digits": ("d=" + "9" * 1_000_000, "count of d is not a number from 0 to 10000"),
+    "long driver": (json.dumps({"driver": "d" * 100_000, "count": -1}), f"count of {'d' * 80}… is not a number"),
+    "number of another script": ("d=٣", "'d=٣' is not DRIVER=COUNT"),
+    "number of 65 bits": (json.dumps({"driver": "d", "attributes": {"a": 2**64}}), "Integer exceeds 64-bit range"),
+    "lone surrogate": ('{"driver": "d\\ud800"}', "surrogates not allowed"),
+    "pool of another type": ('{"driver": "d", "pool": {"a": 1}}', "pool of d is not a string"),
+    "name of another type": ('{"driver": "d", "name": 1}', "name of d is not a string"),
+    "counters of another type": (
+        '{"driver": "d", "sharedCounters": 5}',
+        "sharedCounters of d is not a list of counter sets",
+    ),
 }
 
 
@@ -126,6 +148,10 @@ def test_invalid_annotation_is_refused(case: str) -> None:
     text, message = INVALID[case]
     with pytest.raises(ValueError, match=re.escape(message)):
         device_pools(node(text))
+
+
+def test_most_devices_of_a_node_are_published() -> None:
+    assert sum(len(part["spec"]["devices"]) for part in made("a=9999,b=1")) == 10_000
 
 
 class World:
@@ -217,6 +243,30 @@ def test_invalid_annotation_is_reported_once_and_changes_no_slices() -> None:
     ]
     assert driven.commands == []
     assert world.drive().events == []
+
+
+def test_slice_refused_by_the_server_is_reported_once_and_written_again_later() -> None:
+    world = World(node("No_Driver=1"))
+
+    def refuse(_command: Command) -> Outcome:
+        return Invalid("spec.driver: Invalid value: " + "x" * 100_000)
+
+    driven = drive(world.driver, NODE, refuse, tables=world.bench.tables)
+    ((type_, reason, message),) = driven.events
+    assert (type_, reason) == ("Warning", "InvalidDevices")
+    assert message.startswith("annotation hollow.kcm.dev/devices: ResourceSlices of No_Driver: spec.driver: Invalid")
+    assert len(message) < 1024
+    assert driven.result == RequeueAfter(60)
+    assert drive(world.driver, NODE, refuse, tables=world.bench.tables).events == []
+    assert len(bodies(world.drive(), Create)) == 1
+
+
+def test_invalid_annotation_does_not_affect_other_nodes() -> None:
+    other = hollow_node("hollow-node-1", annotations={DEVICES: "gpu.example.com=1"})
+    world = World(node("[" * 100_000), other)
+    assert [event[1] for event in world.drive().events] == ["InvalidDevices"]
+    driven = drive(world.driver, "hollow-node-1", world.bench.accept, tables=world.bench.tables)
+    assert len(bodies(driven, Create)) == 1
 
 
 def keys(new: Object, old: Object | None = None, *, resource: Any = NODES, type: str = "MODIFIED") -> list[str]:

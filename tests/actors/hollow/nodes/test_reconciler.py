@@ -296,3 +296,18 @@ def test_unready_node_is_reported_until_it_is_ready() -> None:
     world.annotate()
     world.beat()
     assert ready() == ["True"]
+
+
+def test_invalid_annotation_is_reported_once_and_the_node_continues() -> None:
+    world = World(hollow_node(annotations={behaviour.ATTACH_LIMIT: "-5", behaviour.FLAP: "x" * 200_000}))
+    events = world.drive().events
+    assert [event[:2] for event in events] == [("Warning", "InvalidAnnotation")] * 2
+    assert events[1][2] == "annotation hollow.kcm.dev/attach-limit: '-5' is not a number from 0 to 2147483647"
+    assert all(len(event[2]) < 200 for event in events)
+    driven = world.beat()
+    assert driven.events == []
+    assert (Patch, LEASES.id) in kinds(driven)
+    world.annotate()
+    assert world.drive().events == []
+    world.annotate(**{behaviour.ATTACH_LIMIT: "-5"})
+    assert len(world.drive().events) == 1
