@@ -22,6 +22,11 @@ WITHOUT_RULES = "--feature-gates=DRADeviceTaintRules=false"
 STATUS_PERIOD = 10.0
 
 
+def toleration(seconds: int | None = None, **fields: Any) -> Object:
+    found: Object = {"operator": "Exists", "effect": "NoExecute", **fields}
+    return found if seconds is None else {**found, "tolerationSeconds": seconds}
+
+
 class Scene:
     """Simulated cluster whose manager runs only the device taint eviction controller.
 
