@@ -147,6 +147,7 @@ class Actor(pykka.ThreadingActor):
         self.thread: int | None = None  # ident of the thread that the actor is on
         self.idle: threading.Lock | None = None  # on the carrier: locked while the actor is queued or runs
         self.turns = 1  # odd while the actor starts or handles a message; incremented at each start and end
+        self._has_started = False  # whether `started` was called
         self._wake_asked: float | None = None
 
     def receive(self, message: Any) -> Any:
@@ -161,10 +162,13 @@ class Actor(pykka.ThreadingActor):
         return ""
 
     def started(self) -> None:
-        """Called before the first message."""
+        """Called before the first message, unless this incarnation has already been replaced."""
 
     def stopped(self) -> None:
-        """Called after the last message, even if the actor failed. Release the actor's resources here."""
+        """Called after the last message, even if the actor failed. Release the actor's resources here.
+
+        Not called if `started` was not called.
+        """
 
     def tell(self, to: str, message: Any) -> None:
         """Send a message to the current incarnation of this name.
@@ -296,6 +300,12 @@ class Actor(pykka.ThreadingActor):
 
     def on_start(self) -> None:
         self.thread = threading.get_ident()
+        if self.context.fenced:
+            # This incarnation was replaced before it started. It must not take resources from its successor, such as
+            # the table of an informer. The request to stop is in its mailbox.
+            self.turns += 1
+            return
+        self._has_started = True
         try:
             self.started()
         except BaseException as err:
@@ -305,7 +315,8 @@ class Actor(pykka.ThreadingActor):
 
     def on_stop(self) -> None:
         self.clock.cancel(self.context)
-        self.stopped()
+        if self._has_started:
+            self.stopped()
 
     def on_failure(
         self,
@@ -316,7 +327,8 @@ class Actor(pykka.ThreadingActor):
         self.clock.cancel(self.context)
         if exception_value is not None:
             self._report(exception_value)
-        self.stopped()
+        if self._has_started:
+            self.stopped()
 
     def _report(self, err: BaseException) -> None:
         self.context.system.raised(self.name, "the actor", "", err)

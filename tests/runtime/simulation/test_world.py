@@ -139,6 +139,25 @@ def test_hung_actor_handles_its_messages_after_the_hang(simulated: SimulatedSyst
     assert simulated.received["a"] == [(10.0, "x")]
 
 
+def test_actor_replaced_before_its_start_neither_starts_nor_stops(simulated: SimulatedSystem) -> None:
+    started: list[int] = []
+
+    class Starting(Actor):
+        def started(self) -> None:
+            started.append(self.context.incarnation)
+
+        def stopped(self) -> None:
+            started.append(-self.context.incarnation)
+
+    spec = ActorSpec(name="c", build=Starting)
+    simulated.system.spawn(spec)
+    simulated.world.hang(simulated.system, "c", 1.0)
+    simulated.system.spawn(spec)
+    simulated.world.run_for(2.0)
+    assert started == [2]
+    assert simulated.system.stragglers("c") == []
+
+
 def test_pause_does_not_end_a_longer_hang(simulated: SimulatedSystem) -> None:
     simulated.world.hang(simulated.system, "a")
     simulated.world.hang(simulated.system, "b", 10.0)

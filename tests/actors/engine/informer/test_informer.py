@@ -483,6 +483,19 @@ def test_failed_informer_cancels_its_watch(rig: InformerRig) -> None:
     assert rig.keys() == ["default/a"]
 
 
+def test_incarnation_replaced_before_its_start_leaves_the_table_to_its_successor(rig: InformerRig) -> None:
+    """The informers are restarted while they start if the lease is lost then."""
+    rig.sync(watched("a", 7))
+    rig.system.spawn(rig.spec)
+    rig.world.hang(rig.system, "informer:v1/pods", 1.0)
+    rig.system.spawn(rig.spec)
+    rig.world.run_for(2.0)  # the older incarnation starts after the newer one
+    rig.sync(watched("a", 7), watched("b", 120), version=120)
+    assert rig.system.is_alive("informer:v1/pods")
+    assert rig.system.stragglers("informer:v1/pods") == []
+    assert rig.keys() == ["default/a", "default/b"]
+
+
 def test_repeated_gone_responses_are_retried_with_backoff(rig: InformerRig) -> None:
     rig.sync(watched("a", 7))
     for _ in range(200):
