@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import deque
 
@@ -39,11 +40,15 @@ class _Repeated(Struct):
     """Equal events of one source.
 
     revision: revision of the newest change that may have caused an event, when the latest event was recorded.
-    times: virtual times of the events that no change has caused.
+    times: virtual times of the events that no change has caused, without those that count as one with another.
+    latest: virtual time of the latest event that a change has caused, or that is in `times`.
+    status_repeated: whether a change of the object's own status has justified an event since `revision`.
     """
 
     revision: int
     times: deque[float]
+    latest: float = -math.inf
+    status_repeated: bool = False
 
 
 class NoEventStorm:
@@ -51,7 +56,9 @@ class NoEventStorm:
 
     Equal events have the same source, object, type, reason and message. Equal events of one sync count once. A
     repetition is justified by a change of another object in the namespace, or of the object's own spec, because
-    controllers record a failure at each sync, as upstream does. A change of the object's status does not justify it. A
+    controllers record a failure at each sync, as upstream does. A change of the object's status justifies one
+    repetition after each of these changes: the controller writes the status after the first sync, and the write causes
+    a second sync. Further changes of the status do not justify it, as a controller could cause them endlessly. A
     restarted actor counts as another source, because it retries failures with a new backoff.
     """
 
@@ -93,11 +100,17 @@ class NoEventStorm:
             self._changes.setdefault(namespace, {})[changed] = change.revision
 
     def _recorded(self, known: dict[tuple[str, ...], _Repeated], event: Record, fail: Fail) -> None:
-        now, revision = self._clock.monotonic(), self._newest_reason(event)
+        now = self._clock.monotonic()
+        revision, status = self._newest_reasons(event)
         equal = known.setdefault(_identity(event), _Repeated(revision, deque()))
-        if equal.revision == revision and not (equal.times and now - equal.times[-1] < ONE_SYNC):
-            equal.times.append(now)
-        equal.revision = revision
+        if equal.revision != revision:
+            equal.revision, equal.latest, equal.status_repeated = revision, now, False
+        elif now - equal.latest >= ONE_SYNC:
+            equal.latest = now
+            if status > revision and not equal.status_repeated:
+                equal.status_repeated = True
+            else:
+                equal.times.append(now)
         while equal.times and equal.times[0] < now - WINDOW:
             equal.times.popleft()
         if len(equal.times) > MOST_EQUAL:
@@ -106,15 +119,19 @@ class NoEventStorm:
                 f"{WINDOW:g} s without a cause: {event.type} {event.reason}: {event.message}"
             )
 
-    def _newest_reason(self, event: Record) -> int:
-        """Return the newest revision of a change that may have caused the event; 0 if there is no such change."""
-        newest = 0
+    def _newest_reasons(self, event: Record) -> tuple[int, int]:
+        """Return the newest revisions of a change that may have caused the event, and of a change of its own object.
+
+        A revision is 0 if there is no such change. A change of the object's status is only in the second revision.
+        """
+        newest = newest_own = 0
         for namespace in {"", event.namespace} if event.namespace else self._changes:
             for changed, revision in self._changes.get(namespace, {}).items():
                 storage, key = changed
                 own = key == _key(event) and storage.startswith(event.kind.lower()[:-1])
                 newest = max(newest, self._specs.get(changed, 0) if own else revision)
-        return newest
+                newest_own = max(newest_own, revision if own else 0)
+        return newest, newest_own
 
 
 def _generation(raw: bytes) -> bytes:

@@ -83,6 +83,18 @@ def test_change_of_another_object_justifies_a_repeated_event(
     assert bool(recorded(log, *(each for pair in pairs for each in pair))) is not is_reason
 
 
+def test_write_of_the_status_justifies_one_more_event_after_each_change(log: FilteringBoundLogger) -> None:
+    """False alarms, seeds 5226 and 52008 of swarm: events about a budget after each write of its status."""
+
+    pods = [changed(number, "pods", "default/other") for number in range(1, 60, 2)]
+    statuses = [changed(number, "configmaps", "default/web-0") for number in range(2, 61, 2)]
+    event = replace(EVENT, kind="ConfigMap")
+    assert (
+        recorded(log, *(each for pair in zip(pods, statuses, strict=True) for of in pair for each in (of, event))) == []
+    )
+    assert recorded(log, pods[0], event, *(each for status in statuses for each in (status, event))) != []
+
+
 def test_version_of_the_object_makes_no_other_event(log: FilteringBoundLogger) -> None:
     events = [replace(EVENT, resource_version=str(version)) for version in range(MOST_EQUAL + 1)]
     assert len(recorded(log, *events)) == 1
