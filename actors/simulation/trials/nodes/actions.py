@@ -87,10 +87,15 @@ def remove(name: str, period: Period) -> Iterable[Action]:
 
 
 def reregister(machine: HollowNode, period: Period) -> Iterable[Action]:
-    """Yield the actions that delete a node, and register it again as a new object at the end of the period."""
+    """Yield the actions that delete a node, and register it again as a new object at the end of the period.
+
+    Like a kubelet, the second action leaves a node that exists unchanged. It exists if the deletion was removed when a
+    failure was reduced to fewer actions.
+    """
 
     def register(cluster: SimulatedCluster) -> bool:
-        cluster.create(NODES, new_node(machine, now=cluster.clock.now()))
+        if cluster.get(NODES, machine.name) is None:
+            cluster.create(NODES, new_node(machine, now=cluster.clock.now()))
         return True
 
     yield delete(period.at, NODES, machine.name)

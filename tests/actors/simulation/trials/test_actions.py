@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from kcm.actors.hollow.nodes.fleet import make_fleet
+from kcm.actors.hollow.nodes.objects import new_node
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.trials.actions import create
+from kcm.actors.simulation.trials.nodes.actions import Period, reregister
 from kcm.actors.simulation.trials.scenario import do_in_order
 from kcm.actors.simulation.trials.workloads.actions import workload
-from kcm.protocols.resources import NAMESPACES, REPLICASETS
+from kcm.protocols.resources import NAMESPACES, NODES, REPLICASETS
 from kcm.runtime.logs.standard_log import quiet_log
 from tests.support.census import CONFIGMAPS
 
@@ -34,3 +37,15 @@ def test_action_waits_for_a_terminating_namespace() -> None:
     cluster.delete(NAMESPACES, "team")
     cluster.run_for(10)
     assert waiting == [held]
+
+
+def test_node_that_exists_is_not_registered_again() -> None:
+    # Shrinking may remove the deletion of the node: such a run must not fail with an error.
+    cluster = SimulatedCluster(log=quiet_log())
+    machine = next(iter(make_fleet(nodes=1, zones=1).values()))
+    cluster.create(NODES, new_node(machine, now=cluster.clock.now()))
+    there = cluster.get(NODES, machine.name)
+    _, register = reregister(machine, Period(1.0, 2.0, ends=True))
+    waiting = do_in_order(cluster, [register])
+    cluster.run_for(10)
+    assert (waiting, cluster.get(NODES, machine.name)) == ([], there)
