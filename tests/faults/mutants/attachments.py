@@ -8,7 +8,9 @@ from typing import Any
 from unittest.mock import patch
 
 from kcm.actors.controllers.storage.attach_detach import reconciler
-from kcm.actors.controllers.storage.attach_detach.reconciler import AttachDetach, Detachment
+from kcm.actors.controllers.storage.attach_detach.decisions import Detachment
+from kcm.actors.controllers.storage.attach_detach.operation_executor import OperationExecutor
+from kcm.actors.controllers.storage.attach_detach.reconciler import AttachDetach
 from kcm.actors.controllers.storage.attach_detach.state import ActualState
 from kcm.actors.reconciliation import Step
 from kcm.actors.simulation.campaign.settings import ATTACHMENTS_SETTING
@@ -33,13 +35,13 @@ def nodes_report_detached_volumes() -> Any:
 def mounted_volumes_are_detached() -> Iterator[None]:
     """A volume is detached although the kubelet uses it."""
 
-    def unused(self: AttachDetach, volume: str, node: str) -> Step[str]:
+    def unused(self: OperationExecutor, volume: str, node: str) -> Step[str]:
         yield from ()
         return ""
 
     with (
         patch.object(reconciler, "decide_detachment", lambda **_: Detachment()),
-        patch.object(AttachDetach, "_verify", unused),
+        patch.object(OperationExecutor, "_verify", unused),
     ):
         yield
 

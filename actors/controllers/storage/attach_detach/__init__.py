@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kcm.actors.controllers.storage.attach_detach.reconciler import (
-    NODE_QUEUE,
-    POD_QUEUE,
-    VOLUME_QUEUE,
-    AttachDetach,
-)
+from kcm.actors.controllers.storage.attach_detach.operation_executor import NODE_QUEUE
+from kcm.actors.controllers.storage.attach_detach.reconciler import POD_QUEUE, VOLUME_QUEUE, AttachDetach
 from kcm.actors.controllers.storage.attach_detach.volume_specs import ANY, PODS_WITH_VOLUMES, VOLUMES
 from kcm.actors.controllers.storage.persistentvolume_binder.matching import VOLUME_FACTS
 from kcm.actors.controllers.storage.persistentvolume_binder.spec import CLAIM_FACTS

@@ -24,10 +24,23 @@ pkg/volume/util/operationexecutor/operation_generator.go. Differences:
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from kcm.actors.controllers.storage.attach_detach.decisions import (
+    Detachment,
+    attachment_of,
+    conflict_texts,
+    decide_detachment,
+    detach_problem,
+    status_with,
+)
+from kcm.actors.controllers.storage.attach_detach.metrics import VolumeMetrics
+from kcm.actors.controllers.storage.attach_detach.operation_executor import (
+    NODE_QUEUE,
+    OperationExecutor,
+    pod_event,
+)
 from kcm.actors.controllers.storage.attach_detach.state import (
     ActualState,
     AttachState,
@@ -41,41 +54,30 @@ from kcm.actors.controllers.storage.attach_detach.state import (
 from kcm.actors.controllers.storage.attach_detach.volume_specs import (
     ANY,
     CSI,
-    FC,
-    ISCSI,
     VOLUMES,
     VolumeSpec,
     is_attachable,
     of_persistent_volume,
     of_pod_volume,
-    source_of,
-    split_unique_name,
 )
-from kcm.actors.controllers.storage.persistentvolume_binder.metrics import STORAGE_OPERATION
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
 from kcm.actors.reconciliation import (
     Enqueue,
     Reconciliation,
     RequeueAfter,
     Step,
-    create,
-    delete,
     get_live,
     merge_status,
     must,
     perform,
-    record,
 )
 from kcm.actors.reconciliation.derived import NODE
-from kcm.protocols.csi import attachment_name, is_attached, requires_attach
-from kcm.protocols.messages.command_error import CommandError
-from kcm.protocols.messages.events import Record
-from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound, Refused
+from kcm.protocols.csi import is_attached, requires_attach
+from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import (
     Key,
     Object,
     decode_object,
-    is_deleting,
     name_of,
     namespace_of,
     resource_version_of,
@@ -90,7 +92,7 @@ from kcm.protocols.resources import (
     VOLUME_ATTACHMENTS,
 )
 from kcm.protocols.volumes import is_pod_ended, phase_of, volume_name_of
-from kcm.runtime.metrics.registry import Family, Metrics
+from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
@@ -98,143 +100,11 @@ from kcm.runtime.tables.tables import Tables
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-VOLUME_QUEUE, POD_QUEUE, NODE_QUEUE = "volume_attachments", "attachable_pods", "attachable_nodes"
-MAX_WAIT_FOR_UNMOUNT = 360.0  # seconds after which a volume is detached from a node that is not ready
-OPERATION_TIMEOUT = 120.0  # seconds for the external attacher
+VOLUME_QUEUE, POD_QUEUE = "volume_attachments", "attachable_pods"
 ADD_PODS = 180.0  # seconds between passes that resolve the volumes of all pods
 IN_USE_POLL = 10.0  # seconds after which a node that uses a volume is evaluated again, in case that was only assumed
 UNKNOWN_PLUGIN_RETRY = 120.0  # seconds after which a detachment that cannot start is retried
 MALFORMED = (ValueError, TypeError, AttributeError, KeyError)  # raised by code that reads a malformed object
-
-FORCED_DETACHES = Family(
-    name="attach_detach_controller_attachdetach_controller_forced_detaches",
-    kind="counter",
-    help="Number of times the A/D Controller performed a forced detach",
-    labels=("reason",),
-)
-TOTAL_VOLUMES = Family(
-    name="attachdetach_controller_total_volumes",
-    kind="gauge",
-    help="Number of volumes in A/D Controller",
-    labels=("plugin_name", "state"),
-)
-IN_USE_VOLUMES = Family(
-    name="storage_count_attachable_volumes_in_use",
-    kind="gauge",
-    help="Measure number of volumes in use",
-    labels=("node", "volume_plugin"),
-)
-
-
-NOT_ATTACHABLE = "plugin do not support attachment"  # the CSIDriver has changed
-
-
-class Detachment(NamedTuple):
-    """Decision about a volume that its node no longer needs.
-
-    wait: seconds until it may be detached by force, infinite without a limit; 0.0 if it is detached now.
-    reason: "" for a normal detachment, which checks that the node does not use the volume; "timeout" or
-        "out-of-service" for a forced one.
-    """
-
-    wait: float = 0.0
-    reason: str = ""
-
-
-def decide_detachment(
-    *, elapsed: float, in_use: bool, ready: bool, out_of_service: bool, force_on_timeout: bool
-) -> Detachment:
-    """Decide whether a volume is detached from its node, and whether by force.
-
-    elapsed: seconds since the detachment was first requested.
-    in_use: the kubelet uses the volume, or is assumed to.
-    ready: the node's condition Ready is True; False if the node does not exist.
-    out_of_service: the node has the taint out-of-service.
-    force_on_timeout: not --disable-force-detach-on-timeout.
-
-    Source: reconcile.
-    """
-    expired = elapsed > MAX_WAIT_FOR_UNMOUNT and force_on_timeout
-    if in_use and not out_of_service and (ready or not expired):
-        may_be_forced = force_on_timeout and not ready
-        return Detachment(wait=MAX_WAIT_FOR_UNMOUNT - elapsed + 0.001 if may_be_forced else math.inf)
-    if expired:
-        return Detachment(reason="timeout")
-    return Detachment(reason="out-of-service" if out_of_service else "")
-
-
-class AttachmentProgress(NamedTuple):
-    """State of a VolumeAttachment. error: why the operation failed, or ""."""
-
-    done: bool = False
-    error: str = ""
-
-
-def attach_progress(attachment: Mapping[str, Any] | None) -> AttachmentProgress:
-    """Return the progress of an attachment. None: the created object is not in the table yet.
-
-    Source: verifyAttachmentStatus.
-    """
-    if attachment is None:
-        return AttachmentProgress()
-    if is_deleting(attachment):
-        return AttachmentProgress(error="volume attachment is being deleted")
-    if is_attached(attachment):
-        return AttachmentProgress(done=True)
-    error = (attachment.get("status") or {}).get("attachError")
-    return AttachmentProgress() if error is None else AttachmentProgress(error=error.get("message") or "")
-
-
-def detach_progress(attachment: Mapping[str, Any] | None) -> AttachmentProgress:
-    """Return the progress of a detachment. Source: verifyDetachmentStatus."""
-    if attachment is None:
-        return AttachmentProgress(done=True)
-    error = (attachment.get("status") or {}).get("detachError")
-    return AttachmentProgress() if error is None else AttachmentProgress(error=error.get("message") or "")
-
-
-def volume_text(prefix: str, spec: VolumeSpec | None, suffix: str = "") -> str:
-    """Return a message about a volume for an event. Source: generateVolumeMsg."""
-    return f'{prefix} for volume "{"nil" if spec is None else spec.name}" {suffix}'
-
-
-def conflict_texts(
-    spec: VolumeSpec, scheduled: Iterable[PodReference], users: Iterable[PodReference]
-) -> list[tuple[PodReference, str]]:
-    """Return the message about a multi-attach error for each scheduled pod.
-
-    users: pods on other nodes that use the volume.
-    Messages do not name pods of other namespaces. Source: reportMultiAttachError.
-    """
-    users, texts = list(users), []
-    for pod in scheduled:
-        local = [user.name for user in users if user.namespace == pod.namespace]
-        others = len(users) - len(local)
-        if not users:
-            text = "Volume is already exclusively attached to one node and can't be attached to another"
-        elif local:
-            text = f"Volume is already used by pod(s) {', '.join(local)}"
-            text += f" and {others} pod(s) in different namespaces" if others else ""
-        else:
-            text = f"Volume is already used by {others} pod(s) in different namespaces"
-        texts.append((pod, volume_text("Multi-Attach error", spec, text)))
-    return texts
-
-
-def status_with(
-    node: Mapping[str, Any], volumes: Iterable[str], device_paths: Mapping[str, str], *, always: bool = False
-) -> list[Object] | None:
-    """Return volumesAttached of a node that reports these volumes; None if it reports exactly these already.
-
-    always: return it in any case.
-    Volumes that were reported before keep their order.
-    """
-    wanted = dict.fromkeys(volumes)
-    before = (node.get("status") or {}).get("volumesAttached") or ()
-    if not always and wanted.keys() == {each.get("name") for each in before} and len(wanted) == len(before):
-        return None
-    names = dict.fromkeys(each.get("name") for each in before if each.get("name") in wanted) | wanted
-    return [{"name": name, "devicePath": device_paths.get(name, "")} for name in names]
 
 
 class AttachDetach:
@@ -258,18 +128,23 @@ class AttachDetach:
         force_on_timeout: not --disable-force-detach-on-timeout.
         verifies: not --disable-attach-detach-reconcile-sync.
         """
-        self._tables, self._clock, self._log, self._metrics = tables, clock, log, metrics
+        self._tables, self._clock, self._log, self._metrics = tables, clock, log, VolumeMetrics(metrics)
         self._pods, self._nodes = tables[PODS], tables[NODES]
         self._claims, self._volumes = tables[PERSISTENT_VOLUME_CLAIMS], tables[PERSISTENT_VOLUMES]
         self._attachments, self._drivers = tables[VOLUME_ATTACHMENTS], tables[CSI_DRIVERS]
         self._force_on_timeout, self._verifies = force_on_timeout, verifies
         self._started = False
         self._written: set[str] = set()  # nodes whose status was patched, since when no patch has failed
-        self._operated: dict[str, str] = {}  # volume with a pending operation, by name of its VolumeAttachment
         self._pods_added = -math.inf  # monotonic time of the last pass over all pods
         self.desired, self.actual, self.operations = DesiredState(), ActualState(), Operations()
-        self._plugins: dict[Key, tuple[tuple[str, str], ...]] = {}  # (node, plugin) of each volume by pod
-        self._in_use: Counter[tuple[str, str]] = Counter()
+        self._executor = OperationExecutor(
+            tables=tables,
+            clock=clock,
+            log=log,
+            metrics=self._metrics,
+            actual=self.actual,
+            operations=self.operations,
+        )
 
     # State at the start.
 
@@ -298,7 +173,7 @@ class AttachDetach:
             if self.actual.state(volume, name) is AttachState.ATTACHED:
                 path = self.actual.device_path(volume)
                 self.actual.attach(volume, name, spec=spec, device_path=path, confirmed=True)
-        self._show_counts()
+        self._metrics.show_totals(self.desired, self.actual)
 
     def _recover(self, attachment: Object) -> None:
         """Record a VolumeAttachment that its node does not report as an uncertain attachment.
@@ -347,7 +222,7 @@ class AttachDetach:
         return None
 
     def _enqueue(self, volumes: Iterable[str]) -> Step[None]:
-        self._show_counts()
+        self._metrics.show_totals(self.desired, self.actual)
         for volume in dict.fromkeys(volumes):
             yield Enqueue(VOLUME_QUEUE, volume)
 
@@ -358,14 +233,14 @@ class AttachDetach:
         uid = "" if pod is None or is_pod_ended(pod) else uid_of(pod)
         affected = [name for old in self.desired.uids(key) if old != uid for name in self.desired.remove_pod(key, old)]
         if pod is None:
-            self._count_in_use(key, "", ())
+            self._metrics.count_in_use(key, "", ())
             return affected
         node, specs = (pod.get("spec") or {}).get("nodeName") or "", list(self._specs_of(pod))
         for spec in specs if uid and self.desired.has_node(node) else ():
             if is_attachable(self._tables, spec):
                 self.desired.add(_reference(pod), spec, node)
                 affected.append(spec.unique_name)
-        self._count_in_use(key, node, [spec.qualified_plugin for spec in specs if spec.plugin])
+        self._metrics.count_in_use(key, node, [spec.qualified_plugin for spec in specs if spec.plugin])
         return affected
 
     def _specs_of(self, pod: Object) -> Iterable[VolumeSpec]:
@@ -429,7 +304,7 @@ class AttachDetach:
     def sync_attachment(self, name: Key) -> Reconciliation:
         """Enqueue the volume of a VolumeAttachment that has changed."""
         self._start()
-        volume = self._operated.get(name)
+        volume = self._executor.volume_of(name)
         if volume is not None:
             yield Enqueue(VOLUME_QUEUE, volume)
         return None
@@ -441,7 +316,7 @@ class AttachDetach:
         self._start()
         wait = math.inf
         for operation in self.operations.pending(name):
-            wait = min(wait, (yield from self._continue(name, operation)))
+            wait = min(wait, (yield from self._executor.advance(name, operation)))
         for node in self.actual.nodes_of(name):
             if self.desired.get(name, node) is None:
                 wait = min(wait, (yield from self._detach(name, node)))
@@ -452,7 +327,7 @@ class AttachDetach:
                 wait = min(wait, (yield from self._attach(name, node, desired)))
         if not self.actual.nodes_of(name) and not self.desired.nodes_of(name):
             self.operations.clear(name)
-        self._show_counts()
+        self._metrics.show_totals(self.desired, self.actual)
         return None if math.isinf(wait) else RequeueAfter(wait)
 
     def _attach(self, volume: str, node: str, desired: DesiredVolume) -> Step[float]:
@@ -483,14 +358,14 @@ class AttachDetach:
             return delay
         pods = tuple(desired.pods.values())
         operation = Operation(kind=OperationKind.ATTACH, node=node, lock=lock, spec=desired.spec, pods=pods, begun=now)
-        self._begin(volume, operation)
+        self._executor.begin(volume, operation)
         self._log.info(
             "attacherDetacher.AttachVolume started",
             volumeName=volume,
             nodeName=node,
             scheduledPods=[pod.key for pod in pods],
         )
-        return (yield from self._continue(volume, operation))
+        return (yield from self._executor.advance(volume, operation))
 
     def _report_conflict(self, volume: str, desired: DesiredVolume, nodes: list[str]) -> Step[None]:
         if desired.conflict_reported:
@@ -498,7 +373,7 @@ class AttachDetach:
         desired.conflict_reported = True
         users = self.desired.pods_on(nodes, volume)
         for pod, text in conflict_texts(desired.spec, desired.pods.values(), users):
-            yield _event(pod, "Warning", "FailedAttachVolume", text)
+            yield pod_event(pod, "Warning", "FailedAttachVolume", text)
         if users:
             pods = [pod.key for pod in users]
             self._log.info(
@@ -527,7 +402,7 @@ class AttachDetach:
             entry = self._nodes.entry(node)
             is_reported = entry is None or volume in entry.facts.volumes_in_use  # then a change of the node enqueues it
             return decision.wait if is_reported else min(decision.wait, IN_USE_POLL)
-        problem = _detach_problem(volume)
+        problem = detach_problem(volume)
         if problem:
             self._log.error(
                 "attacherDetacher.DetachVolume failed to start", node=node, volumeName=volume, error=problem
@@ -540,9 +415,9 @@ class AttachDetach:
         operation = Operation(
             kind=OperationKind.DETACH, node=node, lock=lock, spec=spec, verify=not decision.reason, begun=now
         )
-        self._begin(volume, operation)
+        self._executor.begin(volume, operation)
         self._log_detachment(volume, node, decision.reason)
-        return (yield from self._continue(volume, operation))
+        return (yield from self._executor.advance(volume, operation))
 
     def _decide_detachment(self, volume: str, node: str, now: float) -> Detachment:
         entry = self._nodes.entry(node)
@@ -570,7 +445,7 @@ class AttachDetach:
         if not reason:
             self._log.info("attacherDetacher.DetachVolume started", node=node, volumeName=volume)
             return
-        self._metrics.counter(FORCED_DETACHES, reason).inc()
+        self._metrics.count_forced_detachment(reason)
         if reason == "timeout":
             self._log.info(
                 "attacherDetacher.DetachVolume started: this volume is not safe to detach, but "
@@ -585,139 +460,6 @@ class AttachDetach:
                 node=node,
                 volumeName=volume,
             )
-
-    # Operations.
-
-    def _begin(self, volume: str, operation: Operation) -> None:
-        self.operations.begin(volume, operation)
-        attachment = _attachment_of(volume, operation.node)
-        if attachment is not None:
-            self._operated[attachment] = volume
-
-    def _continue(self, volume: str, operation: Operation) -> Step[float]:
-        """Continue a pending operation as far as possible. Returns the seconds until it is evaluated again."""
-        if operation.kind is OperationKind.ATTACH:
-            progress = yield from self._continue_attach(volume, operation)
-        else:
-            progress = yield from self._continue_detach(volume, operation)
-        now = self._clock.monotonic()
-        if not progress.done and not progress.error:
-            left = OPERATION_TIMEOUT if operation.sent is None else operation.sent + OPERATION_TIMEOUT - now
-            if left > 0:
-                return left
-            driver = (
-                operation.spec.driver
-                if operation.spec is not None and operation.kind is OperationKind.ATTACH
-                else "unknown"
-            )
-            verb = "attach" if operation.kind is OperationKind.ATTACH else "detach"
-            handle = (source_of(volume) or ("", ""))[1]
-            progress = AttachmentProgress(
-                error=f"timed out waiting for external-attacher of {driver} CSI driver to {verb} volume {handle}"
-            )
-        attachment = _attachment_of(volume, operation.node)
-        if attachment is not None:
-            self._operated.pop(attachment, None)
-        self._observe_operation(volume, operation, succeeded=not progress.error, now=now)
-        if operation.kind is OperationKind.ATTACH:
-            return (yield from self._end_attach(volume, operation, progress.error, now))
-        return (yield from self._end_detach(volume, operation, progress.error, now))
-
-    def _continue_attach(self, volume: str, operation: Operation) -> Step[AttachmentProgress]:
-        """Create the VolumeAttachment if it does not exist. Source: csiAttacher.Attach."""
-        spec = operation.spec
-        assert spec is not None
-        name = _attachment_of(volume, operation.node)
-        if name is None:
-            return AttachmentProgress(done=True)  # in-tree plugins attach nothing
-        if operation.sent is None:
-            if not is_attachable(self._tables, spec):
-                return AttachmentProgress(error=NOT_ATTACHABLE)
-            if self._attachments.entry(name) is None:
-                outcome = yield from perform(create(VOLUME_ATTACHMENTS, new_attachment(name, operation.node, spec)))
-                if isinstance(outcome, Refused):
-                    raise CommandError(create(VOLUME_ATTACHMENTS, new_attachment(name, operation.node, spec)), outcome)
-                if not isinstance(outcome, Done | AlreadyExists):
-                    return AttachmentProgress(error=f"{CSI}: attacher.Attach failed: {outcome.message}")
-            operation.sent = self._clock.monotonic()
-        return attach_progress(self._attachments.get(name))
-
-    def _end_attach(self, volume: str, operation: Operation, error: str, now: float) -> Step[float]:
-        """Record the result of an attachment, with events on the pods. Source: GenerateAttachVolumeFunc."""
-        spec, node = operation.spec, operation.node
-        if not error:
-            self.operations.succeeded(volume, operation)
-            self.actual.attach(volume, node, spec=spec, confirmed=True)
-            for pod in operation.pods:
-                text = volume_text("AttachVolume.Attach succeeded", spec)
-                yield _event(pod, "Normal", "SuccessfulAttachVolume", text)
-            self._log.info("AttachVolume.Attach succeeded", volume=volume, node=node)
-            yield Enqueue(NODE_QUEUE, node)
-            return math.inf
-        if error == NOT_ATTACHABLE:
-            text = volume_text("AttachVolume.FindAttachablePluginBySpec failed", spec)
-        else:
-            self.actual.attach(volume, node, spec=spec, confirmed=False)
-            text = volume_text("AttachVolume.Attach failed", spec, f": {error}")
-        delay = self.operations.fail(operation, now)
-        for pod in operation.pods:
-            yield _event(pod, "Warning", "FailedAttachVolume", text)
-        self._log.error("AttachVolume.Attach failed", volume=volume, node=node, error=error, retry_after=delay)
-        return delay
-
-    def _continue_detach(self, volume: str, operation: Operation) -> Step[AttachmentProgress]:
-        """Check that the node does not use the volume, and delete the VolumeAttachment. Source: csiAttacher.Detach."""
-        name = _attachment_of(volume, operation.node)
-        if operation.sent is None:
-            if operation.verify:
-                error = yield from self._verify(volume, operation.node)
-                if error:
-                    return AttachmentProgress(error=error)
-            if name is None:
-                return AttachmentProgress(done=True)
-            which = self._attachments.entry(name) or name
-            outcome = yield from perform(delete(VOLUME_ATTACHMENTS, which, depends_on=((NODES, operation.node),)))
-            if isinstance(outcome, NotFound):
-                return AttachmentProgress(done=True)
-            if isinstance(outcome, Refused):
-                raise CommandError(delete(VOLUME_ATTACHMENTS, name), outcome)
-            if not isinstance(outcome, Done):
-                text = f"detacher.Detach failed to delete VolumeAttachment [{name}]: {outcome.message}"
-                return AttachmentProgress(error=f"{CSI}: {text}")
-            operation.sent = self._clock.monotonic()
-        return AttachmentProgress(done=True) if name is None else detach_progress(self._attachments.get(name))
-
-    def _verify(self, volume: str, node: str) -> Step[str]:
-        """Return why a volume must not be detached now, or "". Source: verifyVolumeIsSafeToDetach."""
-        outcome = yield from perform(get_live(NODES, node))
-        if isinstance(outcome, NotFound):
-            return ""
-        if not isinstance(outcome, Done):
-            return f"DetachVolume failed fetching node from API server: {outcome.message}"
-        in_use = (decode_object(outcome.body).get("status") or {}).get("volumesInUse") or ()
-        return "volume is still in use by node, according to Node status" if volume in in_use else ""
-
-    def _end_detach(self, volume: str, operation: Operation, error: str, now: float) -> Step[float]:
-        """Record the result of a detachment. Source: GenerateDetachVolumeFunc."""
-        node = operation.node
-        if error:
-            self.actual.attach(volume, node, spec=operation.spec, confirmed=False)
-            delay = self.operations.fail(operation, now)
-            self._log.error("DetachVolume.Detach failed", volume=volume, node=node, error=error, retry_after=delay)
-            return delay
-        self.operations.succeeded(volume, operation)
-        self.actual.detach(volume, node)
-        self._log.info("DetachVolume.Detach succeeded", volume=volume, node=node)
-        yield from ()
-        return math.inf
-
-    def _observe_operation(self, volume: str, operation: Operation, *, succeeded: bool, now: float) -> None:
-        names = split_unique_name(volume)
-        plugin = operation.spec.qualified_plugin if operation.spec is not None else names.plugin if names else ""
-        status = "success" if succeeded else "fail-unknown"
-        migrated = "true" if operation.spec is not None and operation.spec.migrated else "false"
-        series = self._metrics.histogram(STORAGE_OPERATION, plugin, operation.kind.value, status, migrated)
-        series.observe(now - operation.begun)
 
     # Passes.
 
@@ -783,14 +525,11 @@ class AttachDetach:
                 yield Enqueue(NODE_QUEUE, node)
                 yield Enqueue(VOLUME_QUEUE, volume)
         for _ in nodes:
-            series = self._metrics.histogram(
-                STORAGE_OPERATION, "<n/a>", "verify_volumes_are_attached_per_node", "success", "false"
-            )
-            series.observe(self._clock.monotonic() - begun)
+            self._metrics.observe_verification(self._clock.monotonic() - begun)
         return None
 
     def _is_attached(self, volume: str, node: str) -> Step[bool]:
-        name = _attachment_of(volume, node)
+        name = attachment_of(volume, node)
         if name is None:
             return False
         attachment = self._attachments.get(name)
@@ -799,63 +538,8 @@ class AttachDetach:
             attachment = decode_object(outcome.body) if isinstance(outcome, Done) else {}
         return is_attached(attachment)
 
-    # Metrics.
-
-    def _count_in_use(self, key: Key, node: str, plugins: Sequence[str]) -> None:
-        """Count the volumes of a pod in storage_count_attachable_volumes_in_use. Source: getVolumeInUseCount."""
-        before = self._plugins.pop(key, ())
-        after = tuple((node, plugin) for plugin in plugins)
-        if after:
-            self._plugins[key] = after
-        self._in_use.subtract(before)
-        self._in_use.update(after)
-        for labels in {*before, *after}:
-            if self._in_use[labels]:
-                self._metrics.gauge(IN_USE_VOLUMES, *labels).set(self._in_use[labels])
-            else:
-                del self._in_use[labels]
-                self._metrics.remove(IN_USE_VOLUMES, *labels)
-
-    def _show_counts(self) -> None:
-        """Show attachdetach_controller_total_volumes. Source: getTotalVolumesCount."""
-        states = (("desired_state_of_world", self.desired.counts), ("actual_state_of_world", self.actual.counts))
-        for state, counts in states:
-            for plugin, count in list(counts.items()):
-                if count:
-                    self._metrics.gauge(TOTAL_VOLUMES, plugin, state).set(count)
-                else:
-                    del counts[plugin]
-                    self._metrics.remove(TOTAL_VOLUMES, plugin, state)
-
-
-def new_attachment(name: str, node: str, spec: VolumeSpec) -> Object:
-    """Return the VolumeAttachment for a CSI volume on a node."""
-    source = {"persistentVolumeName": spec.name} if spec.inline is None else {"inlineVolumeSpec": spec.inline}
-    return {"metadata": {"name": name}, "spec": {"attacher": spec.driver, "nodeName": node, "source": source}}
-
-
-def _attachment_of(volume: str, node: str) -> str | None:
-    source = source_of(volume)
-    return None if source is None else attachment_name(source, node)
-
-
-def _detach_problem(volume: str) -> str:
-    """Return why a volume cannot be detached, or "". Source: GenerateDetachVolumeFunc."""
-    names = split_unique_name(volume)
-    if names is None:
-        return f"cannot split volume unique name {volume} to plugin/volume components"
-    if names.plugin not in (CSI, FC, ISCSI):
-        return f"no volume plugin matched name: {names.plugin}"
-    if names.plugin == CSI and source_of(volume) is None:
-        return "volumeName missing expected data"
-    return ""
-
 
 def _reference(pod: Object) -> PodReference:
     return PodReference(
         namespace=namespace_of(pod), name=name_of(pod), uid=uid_of(pod), resource_version=resource_version_of(pod)
     )
-
-
-def _event(pod: PodReference, type: Any, reason: str, message: str) -> Record:
-    return record(PODS, pod.about, type, reason, message)

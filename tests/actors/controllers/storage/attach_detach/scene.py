@@ -8,12 +8,8 @@ from typing import Any
 from structlog.testing import CapturingLogger
 
 from kcm.actors.controllers.storage.attach_detach import SPEC
-from kcm.actors.controllers.storage.attach_detach.reconciler import (
-    NODE_QUEUE,
-    POD_QUEUE,
-    VOLUME_QUEUE,
-    AttachDetach,
-)
+from kcm.actors.controllers.storage.attach_detach.operation_executor import NODE_QUEUE
+from kcm.actors.controllers.storage.attach_detach.reconciler import POD_QUEUE, VOLUME_QUEUE, AttachDetach
 from kcm.actors.reconciliation import RequeueAfter
 from kcm.actors.simulation.driver import Bench, drive_steps
 from kcm.protocols.csi import CsiSource, attachment_name

@@ -11,10 +11,7 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.controllers.storage.attach_detach.reconciler import (
-    FORCED_DETACHES,
-    IN_USE_VOLUMES,
-    TOTAL_VOLUMES,
+from kcm.actors.controllers.storage.attach_detach.decisions import (
     AttachmentProgress,
     Detachment,
     attach_progress,
@@ -23,6 +20,7 @@ from kcm.actors.controllers.storage.attach_detach.reconciler import (
     detach_progress,
     status_with,
 )
+from kcm.actors.controllers.storage.attach_detach.metrics import FORCED_DETACHES, IN_USE_VOLUMES, TOTAL_VOLUMES
 from kcm.actors.controllers.storage.attach_detach.state import AttachState, PodReference
 from kcm.actors.controllers.storage.attach_detach.volume_specs import VolumeSpec
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch

@@ -13,7 +13,7 @@ import pytest
 
 from kcm.actors.controllers.storage.attach_detach import SPEC
 from kcm.actors.controllers.storage.attach_detach.csi_translation import compatible_modes, translate
-from kcm.actors.controllers.storage.attach_detach.reconciler import new_attachment
+from kcm.actors.controllers.storage.attach_detach.decisions import new_attachment
 from kcm.actors.controllers.storage.attach_detach.volume_specs import (
     UnresolvedError,
     has_volumes,
