@@ -7,15 +7,16 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from kcm.actors.controllers.apimachinery import storageversiongc, storageversionmigrator
-from kcm.actors.controllers.apimachinery.storageversionmigrator import (
+from kcm.actors.controllers.apimachinery import storageversiongc
+from kcm.actors.controllers.apimachinery.storageversionmigrator import reconciler
+from kcm.actors.controllers.apimachinery.storageversionmigrator.migrations import (
     GroupResource,
     RunnerPlan,
-    StorageVersionMigrator,
     has_condition,
     is_terminal,
     resource_of,
 )
+from kcm.actors.controllers.apimachinery.storageversionmigrator.reconciler import StorageVersionMigrator
 from kcm.actors.reconciliation import Step, delete
 from kcm.actors.simulation.campaign.settings import MIGRATIONS_SETTING, STORAGE_VERSIONS_SETTING
 from kcm.protocols.messages.commands import Command
@@ -35,7 +36,7 @@ def all_promoted() -> Any:
         waiting = [each for each in mine if not has_condition(each, "Running") and not is_terminal(each)]
         return RunnerPlan(ended, waiting[0] if waiting else None)
 
-    return patch.object(storageversionmigrator, "runner_plan", plan)
+    return patch.object(reconciler, "runner_plan", plan)
 
 
 @contextmanager
@@ -51,26 +52,26 @@ def nothing_rewritten() -> Iterator[None]:
 
 def failures_are_ignored() -> Any:
     """A patch whose outcome is unknown, or that the server failed to handle, counts as done."""
-    right = storageversionmigrator.together
+    right = reconciler.together
 
     def lax(commands: list[Command]) -> Step[list[Outcome]]:
         outcomes = yield from right(commands)
         return [Done(b"") if isinstance(each, Unknown | ServerFailure | Throttled) else each for each in outcomes]
 
-    return patch.object(storageversionmigrator, "together", lax)
+    return patch.object(reconciler, "together", lax)
 
 
 @contextmanager
 def generation_is_ignored() -> Iterator[None]:
     """Old versions are removed from a definition that changed during the migration."""
-    right = storageversionmigrator.ended_status
+    right = reconciler.ended_status
 
     def lax(definition: Object, *, succeeded: bool, now: float) -> Object:
         status = right(definition, succeeded=succeeded, now=now)
         current = [version["name"] for version in definition["spec"]["versions"] if version["storage"]]
         return {**status, "storedVersions": current}
 
-    with patch.object(storageversionmigrator, "ended_status", lax):
+    with patch.object(reconciler, "ended_status", lax):
         yield
 
 

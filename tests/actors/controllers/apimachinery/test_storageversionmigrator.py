@@ -14,18 +14,15 @@ import pytest
 
 from kcm.actors.app.arguments import read_options
 from kcm.actors.controllers.apimachinery import garbage_collector
-from kcm.actors.controllers.apimachinery.storageversionmigrator import (
-    CHECKPOINTS,
-    NAME,
-    RUNNER,
-    SPEC,
+from kcm.actors.controllers.apimachinery.storageversionmigrator import CHECKPOINTS, NAME, RUNNER, SPEC
+from kcm.actors.controllers.apimachinery.storageversionmigrator.migrations import (
     GroupResource,
-    StorageVersionMigrator,
     is_retriable,
     is_well_formed,
     runner_plan,
     with_condition,
 )
+from kcm.actors.controllers.apimachinery.storageversionmigrator.reconciler import StorageVersionMigrator
 from kcm.actors.reconciliation import Reconciliation, Retry
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import NOW, Bench, Driven, drive_steps
