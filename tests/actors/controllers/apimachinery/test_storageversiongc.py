@@ -155,7 +155,11 @@ def test_deletion_has_preconditions() -> None:
 
 
 def test_conflict_is_retried() -> None:
-    drive("remove_invalid", NAME, leases={1: ALIVE}, given=TWO, written=Conflict("newer"), raises=CommandError)
+    conflict = Conflict("newer")
+    driven = drive("remove_invalid", NAME, leases={1: ALIVE}, given=TWO, written=conflict, raises=CommandError)
+    assert isinstance(driven.error, CommandError)
+    assert driven.error.failure is conflict
+    assert len(driven.of(Update)) == 1
 
 
 BEFORE = format_time(NOW - 100)

@@ -295,7 +295,8 @@ def test_status_that_cannot_be_written_causes_an_event() -> None:
     )
 
 
-@pytest.mark.parametrize("given", [ours(finalizers=()), ours(deleted=20)])
-def test_write_to_a_deleted_service_cidr_is_not_retried(given: Object) -> None:
+@pytest.mark.parametrize(("given", "written"), [(ours(finalizers=()), ["", "status"]), (ours(deleted=20), [""])])
+def test_write_to_a_deleted_service_cidr_is_not_retried(given: Object, written: list[str]) -> None:
     scene = Scene([given])
-    scene.reconcile(answer=lambda command: refuse(scene, command, NotFound("")))
+    driven = scene.reconcile(answer=lambda command: refuse(scene, command, NotFound("")))
+    assert ([patch.subresource for patch in driven.of(Patch)], driven.result) == (written, None)

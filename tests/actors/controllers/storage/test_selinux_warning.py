@@ -401,8 +401,10 @@ def test_ephemeral_volume_of_another_pod_is_not_used() -> None:
     volumes = [{"name": "v", "ephemeral": {}}]
     meta = {"name": "one-v", "namespace": "ns", "uid": "claim"}
     foreign = {**claim(), "metadata": meta}
-    scene = Scene(pod("one", "s0", volumes=volumes), claims=[foreign])
-    scene.reconcile("one", RetryQuietly)
+    scene = Scene(pod("one", "s0", volumes=volumes), pod("two", "s1"), claims=[foreign, claim()])
+    scene.reconcile("two")
+    assert scene.reconcile("one", RetryQuietly).events == []
+    assert scene.shown() == set()
 
 
 def change(new: Object, old: Object | None = None, type_: str = "") -> Change:
