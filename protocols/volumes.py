@@ -271,13 +271,21 @@ class ClaimUse(NamedTuple):
     ephemeral: bool
 
 
+def ephemeral_claim_name(pod: Mapping[str, Any], volume: Mapping[str, Any]) -> str:
+    """Return the name of the claim that is created for a generic ephemeral volume of a pod.
+
+    Source: component-helpers/storage/ephemeral, VolumeClaimName.
+    """
+    return f"{name_of(pod)}-{volume.get('name') or ''}"
+
+
 def claims_of(pod: Mapping[str, Any]) -> Iterator[ClaimUse]:
     namespace = namespace_of(pod)
     for volume in (pod.get("spec") or {}).get("volumes") or ():
         if (source := volume.get("persistentVolumeClaim")) is not None:
             yield ClaimUse(make_key(namespace, source.get("claimName") or ""), ephemeral=False)
         elif volume.get("ephemeral") is not None:
-            yield ClaimUse(make_key(namespace, f"{name_of(pod)}-{volume.get('name')}"), ephemeral=True)
+            yield ClaimUse(make_key(namespace, ephemeral_claim_name(pod, volume)), ephemeral=True)
 
 
 def claim_keys(pod: Mapping[str, Any]) -> Iterable[Key]:

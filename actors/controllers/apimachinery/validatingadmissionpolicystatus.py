@@ -29,15 +29,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from kcm.actors.controllers.apimachinery.namespace.served import survey_resources
-from kcm.actors.controllers.shared.served_kinds import DISCOVERY_RETRY, KINDS_ONLY
+from kcm.actors.controllers.shared.served_kinds import KINDS_ONLY, ServedKinds
 from kcm.actors.options import ControllerOptions, Options
 from kcm.actors.reconciliation import Interest, Reconciliation, Retry, Step, Watch, apply, call, itself, must
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.discovery.documents import GroupVersion
 from kcm.protocols.discovery.survey import ROOTS
 from kcm.protocols.messages.commands import Fetch
-from kcm.protocols.messages.discovery import ServedResource, TablesChanged
-from kcm.protocols.messages.lifecycle import Restarted
+from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.messages.outcomes import Done, Forbidden, Invalid, NotFound
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, metadata, uid_of
@@ -97,7 +96,7 @@ class MatchedKinds(NamedTuple):
 
 
 def kinds_for(group: str, version: str, resource: str, served: Iterable[ServedResource]) -> list[MatchedKind]:
-    """Return the kinds that have this resource name, as plural or singular.
+    """Return the kinds whose plural or singular resource name this is.
 
     An empty group matches every group, not only the core group, as in upstream's RESTMapper.
 
@@ -220,18 +219,10 @@ class PolicyStatus:
     def __init__(self, *, tables: Tables, clock: Clock, log: FilteringBoundLogger) -> None:
         self._policies, self._clock, self._log = tables[VALIDATING_ADMISSION_POLICIES], clock, log
         self._without_schema: dict[Key, float] = {}  # monotonic time since when a schema is missing, by policy
-        self._served: tuple[ServedResource, ...] | None = None
+        self._served_kinds = ServedKinds()
 
     def on_message(self, message: Any) -> tuple[()]:
-        """Remember the served resources. Raises TypeError for messages other than TablesChanged and Restarted."""
-        match message:
-            case TablesChanged(served=served):
-                self._served = served
-            case Restarted():
-                pass
-            case _:
-                raise TypeError(f"the policy status controller cannot handle {message!r}")
-        return ()
+        return self._served_kinds.on_message(message)
 
     def reconcile(self, key: Key) -> Reconciliation:
         """Check a policy, and write the result. Source: reconcile."""
@@ -268,9 +259,7 @@ class PolicyStatus:
         If a resource is unknown, discovery is repeated once. It may have been defined just before the policy. Raises
         Retry if the resource may exist, but its group cannot be discovered now.
         """
-        if self._served is None:
-            raise Retry("discovery has not completed yet", after=DISCOVERY_RETRY)
-        matched = matched_kinds(policy, self._served)
+        matched = matched_kinds(policy, self._served_kinds.served())
         if not matched.missing:
             return matched.kinds
         known = yield from survey_resources()

@@ -16,8 +16,7 @@ from kcm.protocols.objects import Key
 from kcm.protocols.resources import Resource
 from kcm.runtime.tables.tables import Tables
 
-K = TypeVar("K")
-V = TypeVar("V")
+T = TypeVar("T")
 
 DISCOVERY_RETRY = 1.0  # seconds until a lookup that came before the first discovery is retried
 
@@ -42,6 +41,7 @@ class ServedKinds:
     """
 
     def __init__(self) -> None:
+        self._served: Sequence[ServedResource] | None = None
         self._kinds: Mapping[tuple[str, str], ServedResource] | None = None
         self._resources: Mapping[str, Resource] | None = None
         self._groups: Mapping[tuple[str, str], Sequence[ServedResource]] | None = None
@@ -65,7 +65,8 @@ class ServedKinds:
         kinds: dict[tuple[str, str], ServedResource] = {}
         resources: dict[str, Resource] = {}
         groups: dict[tuple[str, str], list[ServedResource]] = {}
-        for entry in served:
+        self._served = tuple(served)
+        for entry in self._served:
             resource = entry.resource
             resources[resource.id] = resource
             kinds.setdefault((resource.api_version, entry.kind), entry)
@@ -74,6 +75,10 @@ class ServedKinds:
                 of_kind.append(entry)
         self._kinds, self._resources, self._groups = kinds, resources, groups
         self._ever_served.update((kind, resources[entry.resource.id]) for kind, entry in kinds.items())
+
+    def served(self) -> Sequence[ServedResource]:
+        """Return all served resources, in discovery's order."""
+        return _known(self._served)
 
     def find(self, api_version: str, kind: str) -> ServedResource | None:
         """Return the resource with this apiVersion and kind; None if it is not served.
@@ -98,7 +103,7 @@ class ServedKinds:
         return _known(self._resources).get(resource_id)
 
 
-def _known(found: Mapping[K, V] | None) -> Mapping[K, V]:
+def _known(found: T | None) -> T:
     if found is None:
         raise Retry("discovery has not completed yet", after=DISCOVERY_RETRY)
     return found

@@ -1,11 +1,11 @@
 """Ephemeral volume controller: creates the claims of generic ephemeral volumes of pods.
 
 Input: pods with ephemeral volumes, claims. Output: for each ephemeral volume, a claim with the name "pod-volume" and
-the content of the volume's template, which the pod controls; events on the pod. The garbage collector deletes the claim
-with its pod. Key: "namespace/name" of a pod.
+the content of the volume's template; events on the pod. The pod controls the claim, so the garbage collector deletes
+the claim with its pod. Key: "namespace/name" of a pod.
 
-A claim that is deleted while its pod exists is created again. A claim with this name that another object controls, or
-none, is not used: the pod gets an event, and the key is retried, because the claim may be deleted.
+A claim that is deleted while its pod exists is created again. An existing claim with this name whose controller is not
+the pod is not used: the pod gets an event, and the key is retried, because the claim may be deleted.
 
 Source: kubernetes v1.36 pkg/controller/volume/ephemeral/controller.go, component-helpers/storage/ephemeral.
 Differences:
@@ -44,8 +44,9 @@ from kcm.actors.reconciliation import (
 from kcm.actors.reconciliation.specs import ControllerSpec, Index, Queue
 from kcm.protocols.messages.outcomes import Refused
 from kcm.protocols.messages.watches import EventType
-from kcm.protocols.objects import Key, Object, is_deleting, key_of, make_key, name_of, namespace_of
+from kcm.protocols.objects import Key, Object, is_deleting, key_of, make_key, namespace_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
+from kcm.protocols.volumes import ephemeral_claim_name
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.metrics.registry import Family, Metrics
 from kcm.runtime.tables.tables import Tables
@@ -99,13 +100,9 @@ def claim_for(pod: Object, volume: Mapping[str, Any]) -> Object:
     """Return the claim to create for an ephemeral volume of a pod."""
     template = volume["ephemeral"].get("volumeClaimTemplate") or {}
     from_template = template.get("metadata") or {}
-    meta: Object = {"name": claim_name(pod, volume), "namespace": namespace_of(pod)}
+    meta: Object = {"name": ephemeral_claim_name(pod, volume), "namespace": namespace_of(pod)}
     meta.update({name: from_template[name] for name in ("annotations", "labels") if from_template.get(name)})
     return own({"metadata": meta, "spec": template.get("spec") or {}}, by=pod, of=PODS)
-
-
-def claim_name(pod: Mapping[str, Any], volume: Mapping[str, Any]) -> str:
-    return f"{name_of(pod)}-{volume['name']}"
 
 
 class EphemeralVolumes:
@@ -125,14 +122,14 @@ class EphemeralVolumes:
             try:
                 yield from self._provide(pod, volume)
             except (ForeignClaimError, CommandError) as err:
-                why = _text(err, claim_name(pod, volume))
+                why = _text(err, ephemeral_claim_name(pod, volume))
                 if why is not None:
                     yield record(PODS, pod, "Warning", "FailedBinding", f"ephemeral volume {volume['name']}: {why}")
                 raise
         return None
 
     def check_pod(self, key: Key) -> Reconciliation:
-        """Enqueue a pod, one of whose claims was deleted, if it exists."""
+        """Enqueue a pod after one of its claims was deleted, unless the pod was deleted as well."""
         if (yield from self._exists(key)):
             yield Enqueue(QUEUE, key)
         return None
@@ -149,7 +146,7 @@ class EphemeralVolumes:
 
         Raises ForeignClaimError if the claim was not created for this pod, CommandError if it could not be created.
         """
-        key = make_key(namespace_of(pod), claim_name(pod, volume))
+        key = make_key(namespace_of(pod), ephemeral_claim_name(pod, volume))
         self._claims.require(key)
         claim = self._claims.get(key)
         if claim is not None:
@@ -168,7 +165,7 @@ class EphemeralVolumes:
 
 
 def _text(err: ForeignClaimError | CommandError, claim: str) -> str | None:
-    """Return the text of a failure for its event; None for a creation that was not sent: neither is the event."""
+    """Return the text of the event about a failure; None for a creation that was not sent, which causes no event."""
     if isinstance(err, ForeignClaimError):
         return str(err)
     if isinstance(err.failure, Refused):

@@ -9,7 +9,7 @@ the volume does not support mounts with a label, its label is "" and its policy 
 
 Source: kubernetes v1.36 pkg/controller/volume/selinuxwarning; pkg/volume/util/selinux.go. Differences:
 - Volumes of plugins that never support such mounts (hostPath, NFS) are ignored: their pods never have conflicts.
-- Inline CSI volumes are ignored, which belong to one pod; upstream retries their pods forever.
+- Inline CSI volumes are ignored, because each belongs to one pod. Upstream retries their pods forever.
 - A pod that was replaced by another one with its name leaves no conflicts behind.
 """
 
@@ -35,9 +35,9 @@ from kcm.actors.reconciliation import (
 )
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.messages.watches import EventType
-from kcm.protocols.objects import Key, Object, encode_object, make_key, name_of, namespace_of, split_key, uid_of
+from kcm.protocols.objects import Key, Object, encode_object, make_key, namespace_of, split_key, uid_of
 from kcm.protocols.resources import CSI_DRIVERS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from kcm.protocols.volumes import key_of_reference, phase_of, volume_name_of
+from kcm.protocols.volumes import ephemeral_claim_name, key_of_reference, phase_of, volume_name_of
 from kcm.runtime.metrics.registry import Family, Metrics
 from kcm.runtime.tables.tables import Tables
 
@@ -114,7 +114,10 @@ def use_of(pod: Mapping[str, Any], label: str, *, mounts_label: bool) -> VolumeU
 
 
 class SELinuxConflict(NamedTuple):
-    """Conflict of two pods, as it is reported on the first one."""
+    """Conflict of two pods that use the same volume, as the event on `pod` reports it.
+
+    value, other_value: label or policy of the volume in `pod` and in `other`.
+    """
 
     what: str  # LABEL or POLICY
     pod: Key
@@ -147,7 +150,7 @@ class VolumeUses:
         self._conflicts: dict[str, list[SELinuxConflict]] = {}  # by unique name of the volume, in both directions
 
     def add(self, volume: str, pod: Key, use: VolumeUse, *, driver: str) -> list[SELinuxConflict]:
-        """Add the use of a volume by a pod, and return its conflicts in both directions; none if it is known."""
+        """Add the use of a volume by a pod. Return its conflicts in both directions; an empty list for a known use."""
         pods = self._pods.setdefault(volume, {})
         self._drivers.setdefault(volume, driver)
         if pods.get(pod) == use:
@@ -178,7 +181,7 @@ class VolumeUses:
         return {conflict for found in self._conflicts.values() for conflict in found}
 
     def _forget_conflicts(self, volume: str, pod: Key) -> None:
-        kept = [each for each in self._conflicts.pop(volume, ()) if pod not in (each.pod, each.other)]
+        kept = [conflict for conflict in self._conflicts.pop(volume, ()) if pod not in (conflict.pod, conflict.other)]
         if kept:
             self._conflicts[volume] = kept
 
@@ -213,7 +216,7 @@ def used_volume(tables: Tables, pod: Object, volume: Mapping[str, Any]) -> UsedV
     source, namespace = volume.get("persistentVolumeClaim"), namespace_of(pod)
     if source is None and volume.get("ephemeral") is None:
         return _of_source(volume)
-    name = f"{name_of(pod)}-{volume['name']}" if source is None else source.get("claimName") or ""
+    name = ephemeral_claim_name(pod, volume) if source is None else source.get("claimName") or ""
     claim = tables[PERSISTENT_VOLUME_CLAIMS].get(make_key(namespace, name))
     if claim is None or phase_of(claim) != "Bound":
         raise UnboundError(f"claim {namespace}/{name} is missing or unbound")
@@ -254,7 +257,7 @@ class SELinuxWarnings:
         self._uses = VolumeUses()
         self._uids: dict[Key, str] = {}
         self._shown: set[SELinuxConflict] = set()
-        metrics.remove_all(CONFLICTS)  # an earlier incarnation may have left some
+        metrics.remove_all(CONFLICTS)  # series of an earlier incarnation of the reconciler
 
     def reconcile(self, key: Key) -> Reconciliation:
         """Add the volumes of a pod, and report their conflicts; or remove a finished or deleted pod. Source: sync."""
@@ -310,7 +313,7 @@ class SELinuxWarnings:
         return driver is not None and _mounts_label(driver)
 
     def _report(self, found: Iterable[SELinuxConflict]) -> Step[None]:
-        """Record the events, until the pod of one does not exist any more. Source: reportConflictEvents."""
+        """Record an event for each conflict, up to the first pod that is missing. Source: reportConflictEvents."""
         for conflict in found:
             pod = self._pods.get(conflict.pod)
             if pod is None:
@@ -319,7 +322,7 @@ class SELinuxWarnings:
             yield record(PODS, pod, "Normal", f"{conflict.what}Conflict", conflict.message)
 
     def _show(self) -> None:
-        """Update the metric."""
+        """Update the gauge of conflicts: remove series of conflicts that have ended, and add new ones."""
         now = self._uses.conflicts()
         for conflict in self._shown - now:
             self._metrics.remove(CONFLICTS, *_labels(conflict))

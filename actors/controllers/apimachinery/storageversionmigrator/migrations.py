@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from msgspec import Struct
 
-from kcm.protocols.conditions import find_condition
+from kcm.protocols.conditions import find_condition, is_true
 from kcm.protocols.messages.outcomes import Outcome, Refused, ServerFailure, Throttled, Unknown
 from kcm.protocols.objects import Object, metadata, name_of
 from kcm.protocols.times import format_time
@@ -33,8 +33,7 @@ def resource_of(migration: Mapping[str, Any]) -> GroupResource:
 
 def has_condition(obj: Mapping[str, Any], type_: str) -> bool:
     """Report whether the condition is True."""
-    condition = find_condition((obj.get("status") or {}).get("conditions"), type_)
-    return condition is not None and condition.get("status") == "True"
+    return is_true((obj.get("status") or {}).get("conditions"), type_)
 
 
 def is_terminal(migration: Mapping[str, Any]) -> bool:
@@ -42,7 +41,7 @@ def is_terminal(migration: Mapping[str, Any]) -> bool:
 
 
 def with_condition(migration: Mapping[str, Any], type_: str, reason: str, message: str, now: float) -> Object:
-    """Return a copy with a further condition that is True. A condition that is True or False is not set again.
+    """Return a copy with an additional condition that is True; unchanged if the condition is True or False already.
 
     Source: setStatusConditions.
     """
@@ -82,7 +81,7 @@ class RunnerPlan(Struct, frozen=True):
     """Next steps for the migrations of a resource.
 
     ended: migrations that have ended and are still marked as running.
-    promoted: the migration to start; None for none.
+    promoted: the migration to start; None if no migration may start now.
     """
 
     ended: tuple[Object, ...]
@@ -90,7 +89,7 @@ class RunnerPlan(Struct, frozen=True):
 
 
 def runner_plan(migrations: Iterable[Object], resource: GroupResource) -> RunnerPlan:
-    """Choose the migration of a resource that runs next: the oldest, unless one runs already.
+    """Choose the next migration of a resource: the oldest, unless another migration of the resource is running.
 
     Source: getSVMsForResource.
     """

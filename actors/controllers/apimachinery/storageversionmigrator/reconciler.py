@@ -1,8 +1,10 @@
-"""Reconciler of the storage version migrator: runs migrations, sets their checkpoints, and rewrites objects."""
+"""Reconciler of the storage version migrator: runs migrations, sets their checkpoints, and rewrites objects.
+
+The checkpoint of a migration is status.resourceVersion: objects that were written later have the storage version.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcm.actors.controllers.apimachinery.storageversionmigrator.migrations import (
@@ -22,7 +24,7 @@ from kcm.actors.controllers.apimachinery.storageversionmigrator.migrations impor
     started_status,
     with_condition,
 )
-from kcm.actors.controllers.shared.served_kinds import DISCOVERY_RETRY
+from kcm.actors.controllers.shared.served_kinds import ServedKinds
 from kcm.actors.reconciliation import (
     Reconciliation,
     Retry,
@@ -34,8 +36,7 @@ from kcm.actors.reconciliation import (
 )
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Get, List
-from kcm.protocols.messages.discovery import ServedResource, TablesChanged
-from kcm.protocols.messages.lifecycle import Restarted
+from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
 from kcm.protocols.objects import Key, Object, decode_object, metadata, name_of, resource_version_of, split_key
 from kcm.protocols.resources import CUSTOM_RESOURCE_DEFINITIONS, STORAGE_VERSION_MIGRATIONS, Resource
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 MIGRATOR_MANAGER, RUNNER_MANAGER = "storage-version-migrator-controller", "migration-runner-controller"
-VERBS = ("update", "patch", "list")  # that a resource must support
+VERBS = ("update", "patch", "list")  # verbs that a resource must support
 NO_NAMESPACE = "@fake:svm_ns!"  # an invalid name, so that the list is empty
 GRACE = 60.0  # seconds after its creation in which a migration waits for its resource
 WAIT = 1.0  # seconds until a table or discovery that is not up to date is checked again
@@ -70,7 +71,7 @@ def empty_apply(resource: Resource, key: Key, uid: str, version: int) -> Command
 
 
 class StorageVersionMigrator:
-    """Reconciler of the three queues."""
+    """Reconciler of the three queues of the storage version migrator."""
 
     def __init__(
         self,
@@ -82,18 +83,10 @@ class StorageVersionMigrator:
     ) -> None:
         self._tables, self._clock, self._log = tables, clock, log
         self._migrations, self._resource = tables[resource], resource
-        self._served: Sequence[ServedResource] | None = None
+        self._kinds = ServedKinds()
 
     def on_message(self, message: Any) -> tuple[()]:
-        """Remember the served resources. Raises TypeError for messages other than TablesChanged and Restarted."""
-        match message:
-            case TablesChanged(served=served):
-                self._served = served
-            case Restarted():
-                pass
-            case _:
-                raise TypeError(f"the storage version migrator cannot handle {message!r}")
-        return ()
+        return self._kinds.on_message(message)
 
     # --- migration-runner-controller
 
@@ -122,7 +115,7 @@ class StorageVersionMigrator:
 
         Its resourceVersion is a precondition. After a conflict it is read again.
 
-        status_of: returns the status for the definition that was read.
+        status_of: function that returns the status to apply to the definition that was read.
         """
         key = f"{resource.resource}.{resource.group}"
         for attempt in range(1, CONFLICTS + 1):
@@ -244,9 +237,7 @@ class StorageVersionMigrator:
 
     def _find(self, resource: GroupResource) -> ServedResource | None:
         """Return the resource in the server's preferred version; None if it is not served. Source: resourceFor."""
-        if self._served is None:
-            raise Retry("discovery has not completed yet", after=DISCOVERY_RETRY)
-        return next((served for served in self._served if (served.group, served.plural) == resource), None)
+        return next((served for served in self._kinds.served() if (served.group, served.plural) == resource), None)
 
     def _table(self, resource: Resource) -> Lister | None:
         """Return the lister of the garbage collector's table; None if there is none, or it is not synced."""

@@ -17,7 +17,7 @@ from kcm.protocols.csi import CsiSource, requires_attach
 from kcm.protocols.field_types import NUMBER, TEXT, check
 from kcm.protocols.objects import Object, controller_of, key_of, make_key, name_of, namespace_of, uid_of
 from kcm.protocols.resources import CSI_DRIVERS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from kcm.protocols.volumes import phase_of, volume_name_of
+from kcm.protocols.volumes import ephemeral_claim_name, phase_of, volume_name_of
 from kcm.runtime.tables.tables import Tables
 
 CSI, FC, ISCSI = "kubernetes.io/csi", "kubernetes.io/fc", "kubernetes.io/iscsi"
@@ -132,7 +132,7 @@ def of_pod_volume(tables: Tables, pod: Mapping[str, Any], volume: Mapping[str, A
         if csi is not None:
             return _translated(csi, inline=True)
         return _with_plugin(name, volume, shared=True, inline=True)
-    claim_name = f"{name_of(pod)}-{name}" if source is None else source.get("claimName") or ""
+    claim_name = ephemeral_claim_name(pod, volume) if source is None else source.get("claimName") or ""
     claim = tables[PERSISTENT_VOLUME_CLAIMS].get(make_key(namespace, claim_name))
     if claim is None:
         raise UnresolvedError(f"claim {namespace}/{claim_name} does not exist")

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from kcm.actors.controllers.storage.ephemeral_volume import ForeignClaimError, claim_name, ephemeral_volumes
+from kcm.actors.controllers.storage.ephemeral_volume import ForeignClaimError, ephemeral_volumes
 from kcm.actors.hollow.provisioner import CLASS, WAITING_CLASS
 from kcm.actors.reconciliation import controlled_by
 from kcm.actors.simulation import SimulatedCluster
@@ -22,7 +22,7 @@ from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import Object, is_deleting, make_key, name_of
 from kcm.protocols.pods import is_terminal, pod_facts
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
-from kcm.protocols.volumes import phase_of, requested_storage
+from kcm.protocols.volumes import ephemeral_claim_name, phase_of, requested_storage
 
 NAMES = "scratch"  # prefix of the names of pods
 HOST = "kubernetes.io/hostname"
@@ -94,7 +94,8 @@ def _pods(cluster: SimulatedCluster) -> Iterator[tuple[Object, str, Object | Non
     for pod in cluster.shown(PODS, NAMESPACE):
         if not is_deleting(pod):
             for volume in ephemeral_volumes(pod):
-                yield pod, claim_name(pod, volume), claims.get(claim_name(pod, volume))
+                name = ephemeral_claim_name(pod, volume)
+                yield pod, name, claims.get(name)
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:

@@ -21,7 +21,7 @@ CORE = served("", "v1", "pods", "Pod")
 
 def test_lookup_is_retried_before_discovery_is_complete() -> None:
     kinds = ServedKinds()
-    for ask in (lambda: kinds.find("v1", "Pod"), lambda: kinds.resource("v1/pods")):
+    for ask in (lambda: kinds.find("v1", "Pod"), lambda: kinds.resource("v1/pods"), kinds.served):
         with pytest.raises(Retry) as raised:
             ask()
         assert raised.value.after == DISCOVERY_RETRY
@@ -54,6 +54,7 @@ def test_first_served_resource_of_a_kind_is_found() -> None:
     kinds = ServedKinds()
     twin = served("example.com", "v1", "snowflakes", "Flake", scale="autoscaling/v1")
     kinds.update_served([V1, twin])
+    assert kinds.served() == (V1, twin)
     assert kinds.find("example.com/v1", "Flake") == V1
     assert kinds.resource(twin.resource.id) == twin.resource
 
