@@ -199,16 +199,16 @@ def _map(value: Any, field: str) -> Mapping[str, Any]:
 def _texts(value: Any, field: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise ValueError(f"{field} is a list of strings, got {value!r}")
-    return tuple(_text(each, field) for each in value)
+    return tuple(_text(text, field) for text in value)
 
 
 def _names(value: Any, field: str) -> tuple[str, ...]:
-    return tuple(_text(each.get("name"), field) for each in _maps(value, field))
+    return tuple(_text(entry.get("name"), field) for entry in _maps(value, field))
 
 
 def _maps(value: Any, field: str) -> list[Mapping[str, Any]]:
     if not value:
         return []
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise ValueError(f"{field} is a list of maps, got {value!r}")
     return value

@@ -170,7 +170,7 @@ def _ips(status: Mapping[str, Any]) -> str:
     several = status.get("podIPs")
     if not several:
         return _text(status.get("podIP"), "status.podIP")
-    return ",".join([_text(each.get("ip"), "status.podIPs") for each in _maps(several, "status.podIPs")])
+    return ",".join([_text(entry.get("ip"), "status.podIPs") for entry in _maps(several, "status.podIPs")])
 
 
 def _sidecar_restarts(spec: Mapping[str, Any], status: Mapping[str, Any]) -> int:

@@ -94,7 +94,7 @@ def with_servers(version: Object, servers: Sequence[Mapping[str, Any]], now: flo
         condition["lastTransitionTime"] = known.get("lastTransitionTime")
     # Upstream does not update observedGeneration of a condition that exists.
     condition = {**known, **{name: value for name, value in condition.items() if name != "observedGeneration"}}
-    changed = [condition if each is known else each for each in conditions]
+    changed = [condition if other is known else other for other in conditions]
     return {**version, "status": {**status, "conditions": changed}}
 
 

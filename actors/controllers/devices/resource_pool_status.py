@@ -4,8 +4,8 @@ A ResourcePoolStatusRequest names a driver and optionally a pool. The controller
 pool, and how many of them are allocated, once. It deletes requests an hour after their status was written, and
 requests without a status after a day.
 
-In: ResourcePoolStatusRequests, ResourceSlices, ResourceClaims. Out: the status of requests, and their deletion. Key:
-the name of a request. It runs only with the feature gate DRAResourcePoolStatus.
+Input: ResourcePoolStatusRequests, ResourceSlices, ResourceClaims. Output: the status of requests, and deletions of
+requests. Key: the name of a request. It runs only with the feature gate DRAResourcePoolStatus.
 
 Source: kubernetes v1.36 pkg/controller/resourcepoolstatusrequest. Difference: a malformed claim counts no devices.
 """
@@ -62,22 +62,22 @@ DURATION = Family(
 
 
 class IncompletePoolError(Exception):
-    """Raised while a pool of a request has fewer slices than it should; the driver may publish the rest."""
+    """Raised while fewer slices of a pool exist than the driver declares; the driver may publish the others."""
 
 
 def pool_statuses(
     slices: Iterable[PoolSlice], allocated: Mapping[tuple[str, str], int], driver: str, pool: str | None
 ) -> list[Object]:
-    """Return the status of each pool of a driver, ordered by name. pool: name of the only pool; None or "": all."""
+    """Return the status of each pool of a driver, ordered by name. pool: name of a pool; None or "" for all pools."""
     pools: dict[str, list[PoolSlice]] = {}
-    for each in slices:
-        if each.facts.driver == driver and (not pool or each.facts.pool == pool):
-            pools.setdefault(each.facts.pool, []).append(each)
+    for slice_ in slices:
+        if slice_.facts.driver == driver and (not pool or slice_.facts.pool == pool):
+            pools.setdefault(slice_.facts.pool, []).append(slice_)
     return [_pool_status(driver, name, newest(pools[name]), allocated) for name in sorted(pools)]
 
 
 def _pool_status(driver: str, pool: str, slices: list[PoolSlice], allocated: Mapping[tuple[str, str], int]) -> Object:
-    facts = [each.facts for each in slices]
+    facts = [slice_.facts for slice_ in slices]
     status: Object = {"driver": driver, "poolName": pool, "generation": facts[0].generation}
     nodes = {fact.node for fact in facts}
     if len(nodes) == 1 and "" not in nodes:
@@ -99,7 +99,7 @@ def _pool_status(driver: str, pool: str, slices: list[PoolSlice], allocated: Map
 
 
 def request_status(pools: list[Object], limit: int, now: float) -> Object:
-    """Return the status of a request: the first `limit` pools, and the number of all."""
+    """Return the status of a request: the first `limit` pools, and the number of all pools. now: Unix seconds."""
     shown = pools[:limit]
     condition = {
         "type": "Complete",

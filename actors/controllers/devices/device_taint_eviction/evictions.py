@@ -20,11 +20,12 @@ from kcm.protocols.device_taints import (
 
 
 class TaintOrigin(NamedTuple):
-    """Origin of a taint that causes an eviction: a rule, or a taint of a device in a slice.
+    """Origin of a taint that causes an eviction: a DeviceTaintRule, or a device in a ResourceSlice.
 
-    rule, uid: of the DeviceTaintRule; "" if the taint is in a slice.
-    slice: name of the ResourceSlice, for messages.
+    rule, uid: name and uid of the DeviceTaintRule; "" if the taint is in a ResourceSlice.
+    driver, pool, device: the tainted device; "" if the taint is in a DeviceTaintRule.
     position: index of the taint in the taints of the device.
+    slice: name of the ResourceSlice, for messages; "" if the taint is in a DeviceTaintRule.
     """
 
     rule: str = ""
@@ -48,8 +49,9 @@ def _order(reason: TaintOrigin) -> tuple[bool, TaintOrigin]:
 class Eviction(NamedTuple):
     """Eviction of the pods that use a claim, or of one pod.
 
-    when: Unix seconds.
-    reasons: all taints that require it, in order: rules by name, then slices by driver, pool, device and position.
+    when: time at which the pods are deleted, in Unix seconds.
+    reasons: all taints that require the eviction: first those of rules, by name of the rule, then those in slices, by
+        driver, pool, device and position.
     """
 
     when: float
@@ -61,7 +63,7 @@ class Eviction(NamedTuple):
 
     @property
     def rules(self) -> dict[str, str]:
-        """Return the uids of the rules that require it, by name."""
+        """Return the DeviceTaintRules that require the eviction: uid by name."""
         return {reason.rule: reason.uid for reason in self.reasons if reason.rule}
 
 
@@ -81,10 +83,10 @@ class PoolSlice(NamedTuple):
 
 
 def newest(slices: Iterable[PoolSlice]) -> list[PoolSlice]:
-    """Return the slices of a pool that have its highest generation, ordered by name. Older slices are outdated."""
+    """Return the slices of a pool that have the highest generation, ordered by name. The others are outdated."""
     found = sorted(slices)
-    generation = max((each.facts.generation for each in found), default=0)
-    return [each for each in found if each.facts.generation == generation]
+    generation = max((slice_.facts.generation for slice_ in found), default=0)
+    return [slice_ for slice_ in found if slice_.facts.generation == generation]
 
 
 def evicting_taints(
@@ -94,7 +96,7 @@ def evicting_taints(
 
     A rule selects a device by its name, even if no slice contains the device.
 
-    slices: newest slices of the device's pool
+    slices: the slices of the device's pool with the highest generation.
     """
     for name, facts in slices:
         if device.device in facts.devices:
@@ -113,9 +115,9 @@ def evicting_taints(
 def eviction_time(tolerations: Iterable[Mapping[str, Any]], taint: DeviceTaint) -> float | None:
     """Return when a NoExecute taint requires an eviction; None: never.
 
-    Only tolerations with the effect NoExecute count. The shortest tolerationSeconds of those that match the taint
-    applies, and a matching toleration without tolerationSeconds tolerates the taint forever. A taint without timeAdded,
-    which no API server stores, is ignored.
+    The result is in Unix seconds. Only tolerations with the effect NoExecute count. Of the tolerations that match the
+    taint, the shortest tolerationSeconds applies; a matching toleration without tolerationSeconds tolerates the taint
+    forever. A taint without timeAdded is ignored; API servers set timeAdded of every stored taint.
     """
     if taint.added is None:
         return None

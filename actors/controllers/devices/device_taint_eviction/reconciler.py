@@ -1,13 +1,14 @@
 """Reconciler of pods that use tainted devices, and of DeviceTaintRules.
 
-Every sync of a pod computes from the listers when the pod must be evicted, so nothing depends on the order of changes.
-The planned evictions are in memory only for their events, and so that a rule's condition is updated when they change.
+Every sync of a pod computes from the listers when the pod must be evicted, so the order of changes does not matter.
+Planned evictions are kept in memory for two purposes only: a cancelled eviction causes an event, and a changed eviction
+causes an update of the conditions of the DeviceTaintRules that require it.
 
 Source: kubernetes v1.36 pkg/controller/devicetainteviction/device_taint_eviction.go (handlePod, maybeDeletePod,
 maybeUpdateRuleStatus). Differences:
 - An eviction can be cancelled until the pod's deletion has been sent; upstream only until it is due.
 - A rule's condition is also updated after an eviction was cancelled, or after a pod was deleted by others. Upstream
-  does not update it then, and pods may stay counted that do not exist anymore.
+  does not update the condition then, which may continue to count pods that do not exist anymore.
 - An evicted pod that terminates slowly gets no event about a cancelled deletion when its claim changes.
 """
 
@@ -80,7 +81,7 @@ NAME = "device-taint-eviction-controller"  # also of its queue, and the field ma
 REASON = "DeletionByDeviceTaintManager"
 MESSAGE = "Device Taint manager: deleting due to NoExecute taint"
 POOL = "pool"  # index of ResourceSlices, and of ResourceClaims by their allocated devices
-LONGEST_WAIT = 60.0  # seconds; times of taints are compared with a clock that may be corrected meanwhile
+LONGEST_WAIT = 60.0  # seconds until a planned eviction is computed again: the wall clock may be corrected
 REMEMBERED = 500  # uids of evicted pods
 
 POD, RULE = "pod", "rule"
@@ -182,15 +183,15 @@ class DeviceTaintEvictionReconciler:
         return eviction
 
     def _update_later(self, *evictions: Eviction) -> Step[None]:
-        """Enqueue the rules of these evictions, after a delay, as more pods may change meanwhile.
+        """Enqueue the rules that require these evictions, after a delay in which more pods may change.
 
-        Rules that report pending pods are enqueued as well: a pod may have been counted that never had a plan.
+        Rules whose condition reports pending pods are enqueued as well, because it may count a pod that had no plan.
         """
         for rule in sorted({*self._pending, *(rule for eviction in evictions for rule in eviction.rules)}):
             yield Enqueue(NAME, PodOrRule(RULE, rule), after=STATUS_PERIOD)
 
     def _evict(self, key: Key, uid: str) -> Step[bool]:
-        """Evict a pod. Return False if its eviction is no longer due, as seen after one of the requests."""
+        """Evict a pod. Return False if its eviction was cancelled or postponed while a request was in flight."""
         found = yield from must(get_live(PODS, key), but=(NotFound,))
         if not isinstance(found, Done):
             return True
@@ -215,7 +216,7 @@ class DeviceTaintEvictionReconciler:
         return True
 
     def _is_due(self, key: Key, uid: str) -> Step[bool]:
-        """Report whether the pod must still be evicted now. Called after each request."""
+        """Report whether the eviction of the pod is still due. It is checked after each request."""
         eviction = yield from self._planned(key)
         return eviction is not None and self._plans[key].uid == uid and eviction.when <= self._clock.now()
 
@@ -231,7 +232,7 @@ class DeviceTaintEvictionReconciler:
             self._counts[rule] = (uid, number + 1 if known == uid else 1)
 
     def _forget(self, key: Key, uid: str) -> None:
-        """Remove the plan of an evicted pod, which is not evicted again while it terminates."""
+        """Remove the plan of an evicted pod, and remember its uid: it is not evicted again while it terminates."""
         plan = self._plans.get(key)
         if plan is not None and plan.uid == uid:
             del self._plans[key]
@@ -241,7 +242,7 @@ class DeviceTaintEvictionReconciler:
             del self._done[next(iter(self._done))]
 
     def _eviction_of(self, pod: Object, rules: list[TaintRule] | None = None) -> Eviction | None:
-        """Return when and why the pod must be evicted. rules: those to consider; None: all."""
+        """Return when and why the pod must be evicted. rules: the DeviceTaintRules to consider; None: all."""
         if not (pod.get("spec") or {}).get("nodeName"):
             return None
         rules = self._all_rules() if rules is None else rules
@@ -318,7 +319,7 @@ class DeviceTaintEvictionReconciler:
         return None
 
     def _effects(self, rule: TaintRule) -> Effects:
-        """Count what the rule evicts; for the effect None, what it would evict."""
+        """Count the pods that the rule evicts; for the effect None, the pods that NoExecute would evict."""
         effect = rule.facts.taint.effect
         if effect not in (NO_EXECUTE, NO_EFFECT):
             return Effects()
@@ -326,7 +327,9 @@ class DeviceTaintEvictionReconciler:
         evicting = rule._replace(facts=rule.facts._replace(taint=taint))
         allocated, pods = 0, set[Key]()
         for claim in self._claims.objects():
-            selected = sum(rule.facts.selects(each.driver, each.pool, each.device) for each in self._devices(claim))
+            selected = sum(
+                rule.facts.selects(device.driver, device.pool, device.device) for device in self._devices(claim)
+            )
             allocated += selected
             if selected:
                 pods.update(self._pods_evicted_by(evicting, claim))
@@ -343,10 +346,10 @@ class DeviceTaintEvictionReconciler:
                     yield key_of(pod)
 
     def _published(self, rule: TaintRule) -> Iterable[int]:
-        """Yield the number of selected devices of each pool."""
+        """Yield, for each newest slice of each pool, the number of its devices that the rule selects."""
         for driver, pool in {(entry.facts.driver, entry.facts.pool) for entry in self._slices.entries()}:
-            for each in self._newest(driver, pool):
-                yield sum(rule.facts.selects(driver, pool, device) for device in each.facts.devices)
+            for slice_ in self._newest(driver, pool):
+                yield sum(rule.facts.selects(driver, pool, device) for device in slice_.facts.devices)
 
 
 def _event(key: Key, uid: str, message: str) -> Record:

@@ -13,7 +13,7 @@ from kcm.protocols.objects import Object
 from kcm.protocols.times import format_time, parse_time
 
 IN_PROGRESS = "EvictionInProgress"
-STATUS_PERIOD = 10.0  # least seconds between two updates of a rule's condition
+STATUS_PERIOD = 10.0  # minimum of seconds between two updates of a rule's condition
 _COMPARED = ("type", "status", "observedGeneration", "reason", "message")
 _FINAL = "This information will not be updated again. Recreate the DeviceTaintRule to trigger an update."
 
@@ -36,8 +36,8 @@ def wait_seconds(condition: Mapping[str, Any] | None, generation: int, now: floa
     """Return the seconds until the condition may be updated.
 
     The first condition for a generation of the spec is written immediately. Every update changes lastTransitionTime,
-    even if only the message differs, so that this field contains the time of the last update. A time in the future, by
-    another clock, does not delay the update; upstream waits until then.
+    even if only the message differs, so that this field contains the time of the last update. A lastTransitionTime in
+    the future, written with another clock, does not delay the update; upstream waits until that time.
     """
     if condition is None or (condition.get("observedGeneration") or 0) != generation:
         return 0.0
@@ -51,7 +51,7 @@ def wait_seconds(condition: Mapping[str, Any] | None, generation: int, now: floa
 def rule_condition(effect: str, effects: Effects, *, evicted: int, generation: int, now: float) -> Object:
     """Return the condition of a rule.
 
-    evicted: number of pods that the controller evicted because of the rule
+    evicted: number of pods that the controller evicted because of the rule since its start.
     """
     status, reason, message = "False", "OtherEffect", "Eviction only happens for the NoExecute effect."
     if effect == NO_EXECUTE:

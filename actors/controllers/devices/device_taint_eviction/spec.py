@@ -75,7 +75,7 @@ def _pools_of_claim(claim: Object) -> Iterable[str]:
     try:
         return {pool_value(device.driver, device.pool) for device in allocated_devices(claim)}
     except ValueError:
-        return ()  # the reconciler reports it
+        return ()  # the reconciler logs a warning about the malformed allocation
 
 
 def _pool_of_slice(slice_: Object) -> Iterable[str]:
@@ -122,7 +122,7 @@ def _state(claim: Object) -> tuple[object, ...]:
 def pods_of_slice(change: Change, tables: Tables) -> Iterator[PodOrRule]:
     """Enqueue the pods that use devices of a slice's pool.
 
-    Not if neither the slice nor another slice of the pool has, or had, a NoExecute taint.
+    Nothing is enqueued if no slice of the pool has a NoExecute taint, and the changed slice had none before.
     """
     before = None if change.old is None else slice_facts(change.old)
     after = slice_facts(change.new)
@@ -136,7 +136,7 @@ def pods_of_slice(change: Change, tables: Tables) -> Iterator[PodOrRule]:
 
 
 def rule_and_pods(change: Change, tables: Tables) -> Iterator[PodOrRule]:
-    """Enqueue a rule, and after it the pods that use devices which it selects, or selected before the change."""
+    """Enqueue a rule, then the pods that use devices which the rule selects, or selected before the change."""
     yield PodOrRule(RULE, change.key)
     rules = [rule_facts(obj) for obj in (change.old, change.new) if obj is not None]
     for claim in tables[RESOURCE_CLAIMS].objects():
@@ -150,7 +150,7 @@ def _is_selected(claim: Object, rules: list[RuleFacts]) -> bool:
         devices = allocated_devices(claim)
     except ValueError:
         return False
-    return any(rule.selects(each.driver, each.pool, each.device) for rule in rules for each in devices)
+    return any(rule.selects(device.driver, device.pool, device.device) for rule in rules for device in devices)
 
 
 WATCHES = (

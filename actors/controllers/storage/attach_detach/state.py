@@ -145,7 +145,7 @@ class DesiredState:
 
     def volumes(self) -> list[tuple[str, str, VolumeSpec]]:
         """Return all (node, volume, spec)."""
-        return [(node, name, each.spec) for node, some in self._nodes.items() for name, each in some.items()]
+        return [(node, name, volume.spec) for node, volumes in self._nodes.items() for name, volume in volumes.items()]
 
     def pods_on(self, nodes: list[str], volume: str) -> list[PodReference]:
         """Return the pods on these nodes that use a volume."""
@@ -354,8 +354,12 @@ class Operations:
 
     def find(self, volume: str, lock: str) -> Operation | None:
         """Return the operation that excludes an operation with this lock: a pending one first."""
-        found = [each for each in self._of.get(volume, ()) if not each.lock or not lock or each.lock == lock]
-        return min(found, key=lambda each: (not each.pending, each.lock != lock), default=None)
+        found = [
+            operation
+            for operation in self._of.get(volume, ())
+            if not operation.lock or not lock or operation.lock == lock
+        ]
+        return min(found, key=lambda operation: (not operation.pending, operation.lock != lock), default=None)
 
     def delay(self, volume: str, lock: str, kind: OperationKind, now: float) -> float:
         """Return the seconds until an operation of this kind may begin, unless another one is pending."""
