@@ -140,11 +140,12 @@ class _View:
             volume = None if claim is None else self.volumes.get(volume_name_of(claim))
             if claim is None or volume is None or not is_bound(claim) or phase_of(claim) != "Bound":
                 continue
-            source = csi_source(volume)
-            if (volume["spec"].get("claimRef") or {}).get("uid") != uid_of(claim) or source is None:
-                continue
-            if requires_attach(self._drivers.get(source.driver)):
+            if (volume["spec"].get("claimRef") or {}).get("uid") == uid_of(claim) and self.is_attachable(volume):
                 yield volume
+
+    def is_attachable(self, volume: Object) -> bool:
+        source = csi_source(volume)
+        return source is not None and requires_attach(self._drivers.get(source.driver))
 
     def attached_to(self, volume: Object) -> set[str]:
         found = self.attachments.values()
@@ -182,12 +183,15 @@ def _missing(view: _View) -> Iterator[str]:
 def superfluous(cluster: SimulatedCluster, *, lost: bool = False) -> Iterator[str]:
     """Yield a text for each volume that is attached to a node which no longer needs it.
 
+    A volume whose CSI driver does not require attachment is omitted: as upstream, a restarted controller ignores a
+    VolumeAttachment that was created before the CSIDriver object.
+
     lost: whether to include volumes that nodes which are not ready still use; they are detached after 6 minutes.
     """
     view = _View(cluster)
     for attachment in view.attachments.values():
         volume, name = view.volumes.get(attached_volume(attachment)), attachment["spec"]["nodeName"]
-        if volume is None or name in view.needed.get(name_of(volume), ()):
+        if volume is None or not view.is_attachable(volume) or name in view.needed.get(name_of(volume), ()):
             continue
         node = view.nodes.get(name)
         if node is None or _unique(volume) in in_use_names(node):
