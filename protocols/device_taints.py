@@ -149,7 +149,7 @@ def _taint(taint: Mapping[str, Any]) -> DeviceTaint:
 
 
 class AllocatedDevice(NamedTuple):
-    """Device that is allocated for a claim. tolerations: those of the request."""
+    """Device that is allocated for a claim. tolerations: tolerations of the claim's request for the device."""
 
     driver: str
     pool: str
@@ -175,7 +175,7 @@ def allocated_devices(claim: Mapping[str, Any]) -> tuple[AllocatedDevice, ...]:
 def tolerates_device_taint(toleration: Mapping[str, Any], taint: DeviceTaint) -> bool:
     """Report whether the toleration matches the taint, regardless of tolerationSeconds. Source: ToleratesTaint.
 
-    Unlike a toleration of a node's taints, one without a key may have the operator Equal.
+    Unlike a toleration of taints of nodes, a toleration without a key may have the operator Equal.
     """
     effect, key = toleration.get("effect"), toleration.get("key")
     if (effect and effect != taint.effect) or (key and key != taint.key):

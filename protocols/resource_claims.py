@@ -94,7 +94,7 @@ class ClaimName(NamedTuple):
 
     name: "" if the claim has not been generated yet; None if it was decided that the entry needs no claim.
     template: name of the template from which the claim is generated; "" if the entry names the claim itself. The owner
-        of a generated claim must be compared before the claim is used.
+        of a generated claim must be checked before the claim is used (owner_problem).
     """
 
     name: str | None
@@ -109,7 +109,7 @@ def claim_entries(user: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def claim_name(user: Mapping[str, Any], entry: Mapping[str, Any]) -> ClaimName | None:
-    """Return the name of the claim for an entry of a pod or PodGroup. None: the entry has no known field.
+    """Return the name of the claim for an entry of a pod or PodGroup; None if the entry has no known field.
 
     Source: Name, NameFromPodGroup.
     """

@@ -123,7 +123,10 @@ def has_parents(service_cidr: Mapping[str, Any], service_cidrs: Sequence[Mapping
 
 
 def lasting(found: Mapping[str, Any], service_cidrs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the ServiceCIDRs that count for the deletion of one of them: itself, and those that may not disappear."""
+    """Return the ServiceCIDRs that decide about the deletion of `found`: itself, and those that cannot vanish now.
+
+    A ServiceCIDR that is being deleted without the finalizer may vanish at any moment.
+    """
     return [
         service_cidr
         for service_cidr in service_cidrs
@@ -136,9 +139,9 @@ def lasting(found: Mapping[str, Any], service_cidrs: Iterable[Mapping[str, Any]]
 def blocking_address(
     service_cidr: Mapping[str, Any], service_cidrs: Sequence[Mapping[str, Any]], addresses: Iterable[Mapping[str, Any]]
 ) -> str:
-    """Return an address that would be in no ServiceCIDR without this one, which must not be deleted; "" if none.
+    """Return an allocated address that no other ServiceCIDR contains, and that therefore blocks the deletion; or "".
 
-    service_cidrs: all ServiceCIDRs that count; whether another one is being deleted does not matter.
+    service_cidrs: the ServiceCIDRs that decide about the deletion (see lasting), including this ServiceCIDR.
     addresses: IPAddresses; only those that are allocated to Services count.
 
     Source: canDeleteCIDR.
@@ -184,7 +187,7 @@ class ServiceCidrs:
         self._deleted_at: dict[Key, tuple[str, float]] = {}
 
     def reconcile(self, key: Key) -> Reconciliation:
-        """Keep finalizer and condition of a ServiceCIDR, and release it once it can be deleted. Source: sync."""
+        """Maintain finalizer and condition; remove the finalizer once the ServiceCIDR can be deleted. Source: sync."""
         self._cidrs.require(key)
         found = self._cidrs.get(key)
         if found is None:
@@ -209,7 +212,7 @@ class ServiceCidrs:
 
     def _finish(self, key: Key, found: Object) -> Step[RequeueAfter | None]:
         """Remove the finalizer of a ServiceCIDR that is being deleted, unless addresses depend on it."""
-        self._seconds_deleted(key, found)  # it counts from the first sync
+        self._seconds_deleted(key, found)  # records the time of the first observation
         addresses = [found for family in (IPV4, IPV6) for found in self._addresses.indexed(ALLOCATED, family)]
         if self._is_blocked(found, self._cidrs.objects(), addresses):
             yield from self._set_condition(found, IS_TERMINATING)
@@ -230,7 +233,7 @@ class ServiceCidrs:
         return None
 
     def _seconds_deleted(self, key: Key, found: Object) -> float:
-        """Return for how long a ServiceCIDR has been deleted: by its timestamp, or since this was first observed."""
+        """Return the seconds since deletionTimestamp, or since the deletion was first observed, whichever is more."""
         now, uid = self._clock.monotonic(), uid_of(found)
         known, since = self._deleted_at.get(key, ("", now))
         if known != uid:

@@ -82,7 +82,7 @@ class UnboundVolumeError(Exception):
 
 
 class ExpansionError(Exception):
-    """Raised if a write of an expansion failed. The text is that of the event."""
+    """Raised if a write of an expansion failed. Its text is the message of the event on the claim."""
 
 
 def may_expand(change: Change, _tables: Tables) -> Iterable[Key]:
@@ -174,7 +174,7 @@ class VolumeExpander:
 
     @step
     def _expand_and_recover(self, claim: Object, volume: Object, driver: str) -> Step[None]:
-        """Source: expandAndRecoverFunction."""
+        """Expand a FlexVolume, with each step recorded in the claim's status. Source: expandAndRecoverFunction."""
         plan, key = plan_expansion(claim, volume), key_of(claim)
         if plan.marks_node:
             yield from self._mark_node(claim, volume)
@@ -190,7 +190,7 @@ class VolumeExpander:
 
     @step
     def _expand_at_once(self, claim: Object, volume: Object, driver: str) -> Step[None]:
-        """Expand without RecoverVolumeExpansionFailure, so without the steps. Source: GenerateExpandVolumeFunc."""
+        """Expand a FlexVolume without RecoverVolumeExpansionFailure. Source: GenerateExpandVolumeFunc."""
         key, size = key_of(claim), requested_storage(claim)
         changed = in_progress(claim, resizer=driver, size=None, now=self._clock.now())
         claim = yield from must_object(_status_update(changed))
@@ -217,7 +217,7 @@ class VolumeExpander:
     def _mark_node(self, claim: Object, volume: Object, why: str = "") -> Step[None]:
         """Record that the file system must be resized on the node. Source: markForPendingNodeExpansion.
 
-        The annotation of the volume keeps the size of its file system if the claim is deleted before.
+        An annotation of the volume records the present size of its file system, in case the claim is deleted first.
         """
         changed = node_pending(claim, records_step=self._recovers, now=self._clock.now())
         failed = f"{why}error marking pvc {key_of(claim)} for node expansion: "

@@ -35,7 +35,7 @@ def name_base(user: str, entry: str) -> str:
 
 
 def disabled_feature(template: Mapping[str, Any], *, admin_access: bool, prioritized_list: bool) -> str:
-    """Return why no claim may be generated from a template; "" if one may.
+    """Return why no claim may be generated from a template; "" if a claim may be generated.
 
     admin_access, prioritized_list: whether the feature gates DRAAdminAccess and DRAPrioritizedList are enabled.
     """
@@ -81,9 +81,9 @@ def claim_from_template(
 
 
 def generated_claim(claims: Iterable[Object], entry: str) -> Object | None:
-    """Return the claim that was generated for an entry, from the claims of its owner. None if there is none.
+    """Return the claim that was generated for an entry; None if it does not exist. claims: claims of the owner.
 
-    There may be several after a race. The one that is not being deleted is preferred, then the first by name.
+    After a race there may be several claims. Claims that are not being deleted are preferred, then the first by name.
     """
     found = [claim for claim in claims if (metadata(claim).get("annotations") or {}).get(POD_CLAIM_NAME) == entry]
     return min(found, key=lambda claim: ("deletionTimestamp" in metadata(claim), name_of(claim)), default=None)

@@ -237,9 +237,11 @@ class ResourceClaimReconciler:
         return (yield from self._generate(user, of, entry_name, found.template, recorded=found.name))
 
     def _recorded_claim(self, key: Key, template: str) -> Step[Object | None]:
-        """Return the claim that a status or an entry names. Before it is generated again, it is read from the server.
+        """Return the claim with this key; None if it does not exist.
 
-        template: "" for a claim that is never generated.
+        A claim that would be generated again is read from the server if the table does not contain it.
+
+        template: name of the template of a generated claim; "" for a claim that a user creates.
         """
         claim = self._claims.get(key)
         if claim is None and template:
@@ -255,7 +257,7 @@ class ResourceClaimReconciler:
     def _generate(self, owner: Object, of: Resource, entry: str, template_name: str, *, recorded: str) -> Step[str]:
         """Create the claim for an entry, and return its name.
 
-        recorded: name in the status, of a claim that was deleted or has another owner. It is not used again.
+        recorded: name of an earlier claim in the status, which was deleted or has another owner. It is not used again.
         """
         namespace = namespace_of(owner)
         template = self._templates.get(make_key(namespace, template_name))
@@ -286,7 +288,7 @@ class ResourceClaimReconciler:
         return key.rpartition("/")[2] == recorded or self._claims.entry(key) is not None
 
     def _check_existing(self, key: Key, owner: Object) -> Step[None]:
-        """Read a claim whose name exists already. Raises Retry unless an earlier creation for the owner made it."""
+        """Check the existing claim with the name of a new claim. Raises Retry if it does not belong to the owner."""
         outcome = yield from must(get_live(RESOURCE_CLAIMS, key), but=(NotFound,))
         existing = controller_of(decode_object(outcome.body)) if isinstance(outcome, Done) else None
         if existing is None or existing.uid != uid_of(owner):
@@ -320,7 +322,10 @@ class ResourceClaimReconciler:
     # Claims.
 
     def _sync_claim(self, key: Key) -> Step[None]:
-        """Remove consumers that are gone, and delete a generated claim that its pod will not use. Source: syncClaim."""
+        """Remove deleted and finished consumers, and delete a generated claim that its pod will not use.
+
+        Source: syncClaim.
+        """
         claim = self._claims.get(key)
         if claim is None:
             return
@@ -337,7 +342,7 @@ class ResourceClaimReconciler:
             yield from self._delete_unused(key)
 
     def _needs(self, consumer: Mapping[str, Any], namespace: str) -> Step[bool]:
-        """Report whether an entry of status.reservedFor is valid. Consumers of unknown resources are."""
+        """Report whether a consumer in status.reservedFor needs the claim; True for unknown resources."""
         key = make_key(namespace, consumer.get("name") or "")
         if is_pod(consumer):
             entry = self._pods.entry(key)

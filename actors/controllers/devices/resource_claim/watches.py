@@ -199,7 +199,7 @@ class Enqueuing(Struct, frozen=True):
     def of_claim(self, change: Change, tables: Tables) -> Iterator[str]:
         """Return the keys of the claim, unless it was deleted, and of the pods and PodGroups that need work for it.
 
-        A controller that starts thus finds reservations for pods that do not exist.
+        At the start every claim is enqueued, so that reservations for pods which no longer exist are found.
         """
         if not change.deleted:
             yield claim_value(change.key)

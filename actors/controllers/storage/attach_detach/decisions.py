@@ -61,14 +61,16 @@ def decide_detachment(
 
 
 class AttachmentProgress(NamedTuple):
-    """State of a VolumeAttachment. error: why the operation failed, or ""."""
+    """Progress of an attachment or detachment. error: why the operation failed, or ""."""
 
     done: bool = False
     error: str = ""
 
 
 def attach_progress(attachment: Mapping[str, Any] | None) -> AttachmentProgress:
-    """Return the progress of an attachment. None: the created object is not in the table yet.
+    """Return the progress of an attachment.
+
+    attachment: the VolumeAttachment; None if the created object is not in the table yet.
 
     Source: verifyAttachmentStatus.
     """
@@ -83,7 +85,7 @@ def attach_progress(attachment: Mapping[str, Any] | None) -> AttachmentProgress:
 
 
 def detach_progress(attachment: Mapping[str, Any] | None) -> AttachmentProgress:
-    """Return the progress of a detachment. Source: verifyDetachmentStatus."""
+    """Return the progress of a detachment. attachment: None if it was deleted. Source: verifyDetachmentStatus."""
     if attachment is None:
         return AttachmentProgress(done=True)
     error = (attachment.get("status") or {}).get("detachError")
@@ -123,8 +125,8 @@ def status_with(
 ) -> list[Object] | None:
     """Return volumesAttached of a node that reports these volumes; None if it reports exactly these already.
 
-    always: return it in any case.
-    Volumes that were reported before keep their order.
+    always: return the list even if the node reports exactly these volumes.
+    Volumes that the node reports already keep their order.
     """
     wanted = dict.fromkeys(volumes)
     before = (node.get("status") or {}).get("volumesAttached") or ()

@@ -16,9 +16,9 @@ pkg/volume/util/operationexecutor/operation_generator.go. Differences:
 - A volume that may be attached to a node (uncertain) is attached there before others are considered.
 - Pods on a node that becomes managed, and of a claim whose PersistentVolume appears late, are resolved at once;
   upstream resolves them within 3 minutes.
-- The patch of a node's status has the node's uid as precondition, and is omitted if it changes nothing. But before a
-  volume is detached, a patch must have succeeded, also if the table shows that the volume is not reported: it may be
-  older than a patch without a response.
+- The patch of a node's status has the node's uid as precondition, and is omitted if it changes nothing. Before a volume
+  is detached, however, a patch must have succeeded, even if the node in the table does not report the volume: the table
+  may be older than a patch whose response was lost.
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ class AttachDetach:
         return None
 
     def _observe_node(self, node: Entry) -> bool:
-        """Return whether the controller attaches volumes for this node from now on."""
+        """Record a node's volumes in use. Return True if the controller begins to attach volumes for the node."""
         self.actual.observe_node(node.key, node.facts.volumes_in_use, node.resource_version)
         return node.facts.attaches_for and self.desired.add_node(node.key)
 
@@ -387,7 +387,10 @@ class AttachDetach:
             )
 
     def _detach(self, volume: str, node: str) -> Step[float]:
-        """Begin to detach a volume from a node if it may be detached now. Returns the same as _attach."""
+        """Begin to detach a volume from a node if it may be detached now.
+
+        Returns the seconds until the volume is reconciled again, infinite without a limit.
+        """
         spec = self.actual.spec(volume)
         lock = node if spec is None or spec.shared else ""
         known = self.operations.find(volume, lock)
@@ -432,9 +435,10 @@ class AttachDetach:
         )
 
     def _is_reported(self, volume: str, node: str) -> bool:
-        """Report whether the status of the node may still contain a volume whose report was withdrawn.
+        """Report whether the status of the node may still contain a volume that will be detached.
 
-        While a patch is in flight or has failed, and before the first one, the table may lack what the server has.
+        The table shows this only after a patch has succeeded: a patch that is in flight or has failed, or that an
+        earlier incarnation sent, may have added the volume on the server.
         """
         entry = self._nodes.entry(node)
         if entry is None or self.actual.reports_about(node) is None:

@@ -75,7 +75,7 @@ class DesiredState:
         return True
 
     def remove_node(self, node: str) -> bool:
-        """Exclude a node. Return False if pods on it still use volumes; then it remains."""
+        """Exclude a node. If pods on the node still use volumes, the node remains included, and False is returned."""
         if self._nodes.get(node):
             return False
         self._nodes.pop(node, None)
@@ -144,7 +144,7 @@ class DesiredState:
         return list(self._uids)
 
     def volumes(self) -> list[tuple[str, str, VolumeSpec]]:
-        """Return all (node, volume, spec)."""
+        """Return (node, unique name of the volume, spec) for each volume that a node needs."""
         return [(node, name, volume.spec) for node, volumes in self._nodes.items() for name, volume in volumes.items()]
 
     def pods_on(self, nodes: list[str], volume: str) -> list[PodReference]:
@@ -154,7 +154,10 @@ class DesiredState:
 
 
 class AttachState(StrEnum):
-    """State of a volume on a node. UNCERTAIN: an attachment or detachment failed, or is only known from its object."""
+    """State of a volume on a node.
+
+    UNCERTAIN: an attachment or detachment failed, or only a VolumeAttachment shows that the volume may be attached.
+    """
 
     ATTACHED = "Attached"
     UNCERTAIN = "Uncertain"
@@ -191,7 +194,7 @@ class ActualState:
     def attach(
         self, volume: str, node: str, *, spec: VolumeSpec | None, device_path: str = "", confirmed: bool
     ) -> None:
-        """Record that a volume is attached to a node, or may be. A new volume is assumed to be in use by the node.
+        """Record that a volume is or may be attached to a node. A new volume is assumed to be in use by the node.
 
         Source: AddVolumeNode.
         """
@@ -242,9 +245,11 @@ class ActualState:
         return None if reported is None else list(reported)
 
     def observe_node(self, node: str, in_use: tuple[str, ...], version: int) -> None:
-        """Record the volumes that a kubelet uses. It replaces what was assumed. Source: SetVolumesMountedByNode.
+        """Record the volumes that a kubelet uses. Source: SetVolumesMountedByNode.
 
-        version: resourceVersion of the node. An unchanged version does not replace the assumptions made since.
+        They replace the volumes that were assumed to be in use, unless this version of the node was recorded before.
+
+        version: resourceVersion of the node.
         """
         if self._versions.get(node) != version:
             self._versions[node] = version
@@ -313,14 +318,15 @@ class OperationKind(StrEnum):
 class Operation(Struct, kw_only=True):
     """Attachment or detachment of a volume that is pending, or that has failed and waits for its retry.
 
-    node: node that it concerns.
-    lock: the node if the volume is shared, "" if the operation excludes those on other nodes.
+    node: name of the node.
+    lock: name of the node for a shared volume: operations on other nodes may be pending at the same time. "" for an
+        exclusive volume: only one operation on it may be pending.
     spec: None for a volume that is known only by its name.
     pods: pods that receive its events.
     verify: before the volume is detached, check that its node does not use it.
-    begun: monotonic seconds.
-    sent: since when the VolumeAttachment is created or deleted, monotonic seconds; None before that.
-    delay: seconds to wait after the last failure.
+    begun: monotonic time of the start.
+    sent: monotonic time at which the VolumeAttachment was created or deleted; None before that.
+    failures: number of failures in a row, from which the backoff is computed.
     failed: monotonic time of the last failure.
     """
 
@@ -337,7 +343,7 @@ class Operation(Struct, kw_only=True):
     failed: float = 0.0
 
     def waits(self, now: float) -> float:
-        """Return the seconds until a failed operation of the same kind may be retried; 0.0 if it may be at once."""
+        """Return the seconds until the failed operation may be retried; 0.0 if it may be retried now."""
         if not self.failures:
             return 0.0
         return max(0.0, self.failed + RETRIES.delay(self.failures - 1) - now)
