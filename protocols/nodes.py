@@ -146,6 +146,12 @@ def node_facts(node: Object) -> NodeFacts:
     )
 
 
+def has_out_of_service_taint(node: Mapping[str, Any]) -> bool:
+    """Report whether a Node has the taint out-of-service, of any effect."""
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return any(taint.get("key") == OUT_OF_SERVICE_TAINT for taint in taints)
+
+
 def lease_facts(lease: Object) -> LeaseFacts:
     """Derive the facts of one version. Raises ValueError if renewTime is not a time."""
     renewed = _map(lease.get("spec"), "spec").get("renewTime")

@@ -62,10 +62,13 @@ class FailedCall(NamedTuple):
 
 
 class _Attempt(NamedTuple):
-    """Work on a VolumeAttachment, which has begun at `since`.
+    """Progress of attaching or detaching the volume of one VolumeAttachment.
 
-    failures: number of failed calls.
-    until: earliest time of the next call. Times are Unix seconds.
+    uid: uid of the VolumeAttachment.
+    detaches: whether the volume is detached; otherwise it is attached.
+    since: Unix seconds at which this work began.
+    failures: number of failed calls of the driver.
+    until: Unix seconds before which the driver is not called again.
     """
 
     uid: str
@@ -121,7 +124,7 @@ def attach_failure(
 
 
 class HollowAttacher:
-    """External attacher of the hollow cluster. It remembers since when volumes are being attached and detached."""
+    """External attacher of the hollow cluster. It remembers when it began to attach or detach each volume."""
 
     def __init__(self, *, tables: Tables, clock: Clock, attach: bool) -> None:
         """Initialise the attacher. attach: whether volumes of the hollow driver must be attached."""
@@ -131,7 +134,7 @@ class HollowAttacher:
         self._attempts: dict[Key, _Attempt] = {}
 
     def make_driver(self) -> Reconciliation:
-        """Create the CSIDriver, once at the start. One with another attachRequired, which is immutable, is replaced."""
+        """Create the CSIDriver, once at the start. Replace it if its immutable field attachRequired is different."""
         wanted = csi_driver(attach=self._attach)
         present = self._drivers.get(behaviour.DRIVER)
         if present is not None and (present.get("spec") or {}).get("attachRequired") is not self._attach:

@@ -88,7 +88,7 @@ def _populated(schemas: Mapping[str, Schema], schema: Schema, visited: frozenset
         made[INT_OR_STRING] = True  # schemas of CustomResourceDefinitions have the extension, built-in ones the format
     children: list[Schema | None] = []
     if isinstance(properties := schema.get("properties"), Mapping):
-        made["properties"] = {field: _populated(schemas, each, visited) for field, each in properties.items()}
+        made["properties"] = {field: _populated(schemas, inner, visited) for field, inner in properties.items()}
         children += made["properties"].values()
     for field in ("additionalProperties", "items"):
         if isinstance(inner := schema.get(field), Mapping):
@@ -101,7 +101,7 @@ def _reference(schema: Schema) -> str | None:
     """Return the name of the schema that a schema refers to. A reference with a description is wrapped in allOf."""
     if isinstance(target := schema.get("$ref"), str):
         return target.removeprefix(REFERENCE)
-    found = (_reference(each) for each in schema.get("allOf") or ())
+    found = (_reference(part) for part in schema.get("allOf") or ())
     return next((name for name in found if name is not None), None)
 
 
@@ -117,8 +117,8 @@ def expression_warnings(
     Source: TypeChecker.Check.
     """
     environments = [
-        (str(each.kind), _with_variables(_environment(each.declaration, params, has_params=has_params), spec))
-        for each in kinds
+        (str(kind.kind), _with_variables(_environment(kind.declaration, params, has_params=has_params), spec))
+        for kind in kinds
     ]
     warnings: list[ExpressionWarning] = []
     for place, validation in enumerate(spec.get("validations") or ()):

@@ -109,20 +109,26 @@ def demand_of(pod: Object, *, controller: OwnerRef | None) -> Demand:
 
 
 def _spec_in_use(pod: Object) -> Mapping[str, Any]:
-    """Return the spec of a pod, whose containers request at least what they have, as during a resize in place."""
+    """Return the spec of a pod with the resources that its containers occupy.
+
+    During a resize in place, a container occupies the larger of what it requests and what is still allocated to it.
+    """
     spec = pod["spec"]
     status = pod.get("status") or {}
     changed = {}
     for field in ("initContainers", "containers"):
-        statuses = {each.get("name"): each for each in status.get(f"{field[:-1]}Statuses") or ()}
-        containers = [_in_use(each, statuses.get(each.get("name"))) for each in spec.get(field) or ()]
-        if any(each is not None for each in containers):
+        statuses = {entry.get("name"): entry for entry in status.get(f"{field[:-1]}Statuses") or ()}
+        containers = [_in_use(container, statuses.get(container.get("name"))) for container in spec.get(field) or ()]
+        if any(container is not None for container in containers):
             changed[field] = [new or old for new, old in zip(containers, spec[field], strict=True)]
     return {**spec, **changed} if changed else spec
 
 
 def _in_use(container: Mapping[str, Any], status: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the container with what it has allocated and applied, if it is more than it requests; else None."""
+    """Return the container with the larger of its requested, allocated and applied resources.
+
+    Returns None if neither the allocated nor the applied resources differ from the requested ones.
+    """
     wanted = (container.get("resources") or {}).get("requests") or {}
     given = ((status or {}).get("allocatedResources"), ((status or {}).get("resources") or {}).get("requests"))
     more = [amounts for amounts in given if amounts and amounts != wanted]

@@ -14,7 +14,7 @@ from kcm.actors.hollow.scheduler.volumes import NOTHING, Claimed, PodVolumes
 from kcm.protocols.objects import Key, Object
 from kcm.runtime.tables.table import Entry
 
-_OF_PODS = frozenset({NO_PORTS, TOO_MANY_PODS, TOO_MANY_VOLUMES, USED_BY_ANOTHER_POD})
+_CAUSED_BY_PODS = frozenset({NO_PORTS, TOO_MANY_PODS, TOO_MANY_VOLUMES, USED_BY_ANOTHER_POD})
 
 
 class SchedulingAttempt(NamedTuple):
@@ -60,12 +60,14 @@ def counted(rejections: Iterable[Rejection]) -> Counter[str]:
 
 
 def may_be_preempted(demand: Demand, node: NodeView, reasons: Iterable[str]) -> bool:
-    """Report whether these reasons of misfits may disappear if pods are removed from the node.
+    """Report whether the pod may fit the node after other pods are removed from it.
 
-    A request that exceeds the whole node does not.
+    It cannot if it requests more of a resource than the whole node has, or if another reason does not depend on pods.
+
+    reasons: why the pod does not fit the node now.
     """
     for reason in reasons:
-        if reason in _OF_PODS:
+        if reason in _CAUSED_BY_PODS:
             continue
         resource = reason.removeprefix(INSUFFICIENT)
         if resource == reason or dict(demand.requests).get(resource, 0) > node.allocatable.get(resource, 0):

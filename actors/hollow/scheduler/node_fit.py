@@ -204,7 +204,7 @@ def nodes_to_find(nodes: int) -> int:
 def interleaved(nodes: Sequence[NodeView]) -> list[NodeView]:
     """Sort nodes by name and interleave their zones, so that any slice of the list covers all zones."""
     zones: dict[str, list[NodeView]] = {}
-    for node in sorted(nodes, key=lambda each: (each.zone, each.name)):
+    for node in sorted(nodes, key=lambda view: (view.zone, view.name)):
         zones.setdefault(node.zone, []).append(node)
     longest = max((len(zone) for zone in zones.values()), default=0)
     return [zone[place] for place in range(longest) for zone in zones.values() if place < len(zone)]

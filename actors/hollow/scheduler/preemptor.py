@@ -69,14 +69,18 @@ class Preemptor:
     ) -> PreemptionPlan:
         """Return what to do for a pod.
 
-        rejections: all nodes, with the reasons why the pod does not fit them; empty if it fits no node for a reason of
-            its own.
+        rejections: all nodes, with the reasons why the pod does not fit them; empty if the pod cannot be scheduled for
+            a reason that does not depend on the node.
         nodes: number of nodes.
         """
         if attempt.pod["spec"].get("preemptionPolicy") == "Never":
             return PreemptionPlan(_PREFIX + NEVER, keeps_nomination=True)
         priority = attempt.demand.priority
-        resolvable = [each.node for each in rejections if may_be_preempted(attempt.demand, each.node, each.reasons)]
+        resolvable = [
+            rejection.node
+            for rejection in rejections
+            if may_be_preempted(attempt.demand, rejection.node, rejection.reasons)
+        ]
         nomination = nominations.get(attempt.key, attempt.entry.uid)
         names = {node.name for node in resolvable}
         lower = placements.below(priority, names) if names else {}

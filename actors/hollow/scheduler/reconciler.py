@@ -141,7 +141,7 @@ class HollowScheduler:
             return (yield from self._wait(attempt, placements, message, PreemptionPlan(keeps_nomination=True)))
         try:
             if self._devices is not None and has_claims(pod):
-                attempt = attempt._replace(devices=self._devices.look(pod))
+                attempt = attempt._replace(devices=self._devices.requested(pod))
             chosen, rejections = self._choose(attempt, placements)
         except UnresolvableError as err:
             return (yield from self._give_up(attempt, placements, unusable_message(len(self._order), err), ()))

@@ -1,4 +1,4 @@
-"""Changes after which the scheduler tries pods."""
+"""Watches of the hollow scheduler: the unassigned pods that each change of an object enqueues."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def scheduler_watches() -> tuple[Watch[Key], ...]:
     Every change of a pod is relevant: a resize of a bound pod changes no derived fact of the table.
     """
     return (
-        Watch(PODS, to=_pod_and_those_that_wait_for_room),
-        Watch(NODES, to=_those_that_wait_for_a_node, interest=Interest(types=(EventType.ADDED, EventType.MODIFIED))),
+        Watch(PODS, to=_pod_and_waiting_pods),
+        Watch(NODES, to=_pods_waiting_for_node, interest=Interest(types=(EventType.ADDED, EventType.MODIFIED))),
     )
 
 
-def _pod_and_those_that_wait_for_room(change: Change, tables: Tables) -> Iterable[Key]:
+def _pod_and_waiting_pods(change: Change, tables: Tables) -> Iterable[Key]:
     yield change.key
     entry = None if change.deleted else tables[PODS].entry(change.key)
     if change.deleted or (entry is not None and is_terminal(entry.facts)):
         yield from _waiting(tables)
 
 
-def _those_that_wait_for_a_node(change: Change, tables: Tables) -> Iterable[Key]:
+def _pods_waiting_for_node(change: Change, tables: Tables) -> Iterable[Key]:
     if change.deleted:
         return ()
     if change.type != EventType.ADDED and change.old is not None and node_view(change.old) == node_view(change.new):
@@ -60,25 +60,25 @@ def _those_that_wait_for_a_node(change: Change, tables: Tables) -> Iterable[Key]
 
 def volume_watches() -> tuple[Watch[Key], ...]:
     return (
-        Watch(PERSISTENT_VOLUME_CLAIMS, to=_those_that_use_claim),
-        Watch(PERSISTENT_VOLUMES, to=_those_that_wait_for_volume, interest=Interest(changed=("phase", "claim"))),
-        Watch(STORAGE_CLASSES, to=_those_that_wait_for_class, interest=Interest(types=(EventType.ADDED,))),
+        Watch(PERSISTENT_VOLUME_CLAIMS, to=_pods_using_claim),
+        Watch(PERSISTENT_VOLUMES, to=_pods_waiting_for_volume, interest=Interest(changed=("phase", "claim"))),
+        Watch(STORAGE_CLASSES, to=_pods_waiting_for_class, interest=Interest(types=(EventType.ADDED,))),
         *limit_watches(_waiting),
     )
 
 
-def _those_that_use_claim(change: Change, tables: Tables) -> Iterable[Key]:
+def _pods_using_claim(change: Change, tables: Tables) -> Iterable[Key]:
     return _users(tables, change.key)
 
 
-def _those_that_wait_for_volume(change: Change, tables: Tables) -> Iterable[Key]:
+def _pods_waiting_for_volume(change: Change, tables: Tables) -> Iterable[Key]:
     reference = (change.new.get("spec") or {}).get("claimRef")
     if reference is not None:
         return _users(tables, key_of_reference(reference))
     return _users_of_class(tables, class_of(change.new))
 
 
-def _those_that_wait_for_class(change: Change, tables: Tables) -> Iterable[Key]:
+def _pods_waiting_for_class(change: Change, tables: Tables) -> Iterable[Key]:
     return _users_of_class(tables, change.key)
 
 
@@ -99,21 +99,21 @@ def _waiting(tables: Tables) -> Iterable[Key]:
 def device_watches() -> tuple[Watch[Key], ...]:
     changed = Interest(types=(EventType.ADDED, EventType.MODIFIED))
     return (
-        Watch(RESOURCE_CLAIMS, to=_those_that_wait_for_claim),
-        Watch(RESOURCE_SLICES, to=_those_that_wait_for_devices, interest=changed),
-        Watch(DEVICE_CLASSES, to=_those_that_wait_for_devices, interest=changed),
+        Watch(RESOURCE_CLAIMS, to=_pods_waiting_for_claim),
+        Watch(RESOURCE_SLICES, to=_pods_waiting_for_devices, interest=changed),
+        Watch(DEVICE_CLASSES, to=_pods_waiting_for_devices, interest=changed),
     )
 
 
-def _those_that_wait_for_claim(change: Change, tables: Tables) -> Iterable[Key]:
-    """Yield the unassigned users of a claim, and all that wait for devices if the claim releases some."""
+def _pods_waiting_for_claim(change: Change, tables: Tables) -> Iterable[Key]:
+    """Yield the unassigned pods that use a claim; if it releases devices, also all pods that wait for devices."""
     before = change.new if change.deleted else change.old
     if before is not None and allocation_of(before) and (change.deleted or not allocation_of(change.new)):
-        yield from _those_that_wait_for_devices(change, tables)
+        yield from _pods_waiting_for_devices(change, tables)
     index = PODS_BY_DEVICE_CLAIM.name
     yield from (entry.key for entry in tables[PODS].indexed_entries(index, change.key) if not entry.facts.node)
 
 
-def _those_that_wait_for_devices(_change: Change, tables: Tables) -> Iterable[Key]:
+def _pods_waiting_for_devices(_change: Change, tables: Tables) -> Iterable[Key]:
     pods = tables[PODS].indexed_entries(PODS_BY_DEVICE_CLAIM.name, PENDING)
     return (entry.key for entry in islice(pods, MOST_WOKEN))

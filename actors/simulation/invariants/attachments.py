@@ -8,7 +8,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
 from kcm.protocols.conditions import is_true
 from kcm.protocols.csi import attached_names, attached_volume, csi_source, in_use_names, is_attached, is_single_node
-from kcm.protocols.nodes import OUT_OF_SERVICE_TAINT
+from kcm.protocols.nodes import has_out_of_service_taint
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, name_of, uid_of
 from kcm.protocols.volumes import claim_keys, is_pod_ended, volume_name_of
 from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
@@ -80,10 +80,11 @@ class AttachedWhereAllowed:
 class DetachedWhenUnused:
     """Invariant: the attach/detach controller detaches a volume only after its node stopped reporting and using it.
 
-    The node does not report the volume in volumesAttached, and no container that mounts it runs on the node. A volume
-    in use may be detached from a node with the taint out-of-service, and from one that is not ready for six minutes.
-    Nor does the kubelet report the volume as in use, since before the node stopped reporting it as attached.
-    A container that started after the node stopped reporting the volume does not count, because its kubelet reads nodes
+    When the VolumeAttachment is deleted, the node's volumesAttached does not contain the volume, its volumesInUse does
+    not contain it, and no container that mounts it runs on the node. Two nodes are exempt from the conditions about
+    use: a node with the taint out-of-service, and a node that has not been ready for six minutes.
+
+    Use that began after the volume was removed from volumesAttached does not count, because the kubelet reads its node
     from a cache.
     """
 
@@ -152,7 +153,7 @@ class DetachedWhenUnused:
             return
         if node is not None and source.unique_name in attached_names(node):
             fail(f"volume {name_of(volume)} is detached from {name}, which reports it as attached")
-        if node is not None and any(taint["key"] == OUT_OF_SERVICE_TAINT for taint in node["spec"].get("taints") or ()):
+        if node is not None and has_out_of_service_taint(node):
             return
         if self._clock.monotonic() - self._unready.get(name, self._clock.monotonic()) > UNREADY:
             return

@@ -79,7 +79,7 @@ def _due(tolerations: Iterable[Mapping[str, Any]], taint: Mapping[str, Any]) -> 
     ]
     if None in seconds:
         return None
-    return parse_time(taint["timeAdded"]) + min((max(0, each) for each in seconds if each is not None), default=0)
+    return parse_time(taint["timeAdded"]) + min((max(0, delay) for delay in seconds if delay is not None), default=0)
 
 
 def devices_of(cluster: SimulatedCluster) -> Devices:

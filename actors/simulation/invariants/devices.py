@@ -1,9 +1,10 @@
-"""Invariants of devices and preemption: devices are allocated once, to pods on their nodes, and priorities count."""
+"""Invariants of device allocation and of preemption by the hollow scheduler."""
 
 from __future__ import annotations
 
 from kcm.actors.hollow.scheduler.devices.claim_facts import claim_references, devices_of
 from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.protocols.conditions import is_true
 from kcm.protocols.node_affinity import terms_of
 from kcm.protocols.objects import Key, Object, is_deleting, make_key, name_of, namespace_of, uid_of
 from kcm.protocols.pods import is_terminal, pod_facts
@@ -100,7 +101,7 @@ class PriorityOfVictims:
             return
         name, priority = name_of(before), before["spec"].get("priority") or 0
         conditions = (before.get("status") or {}).get("conditions") or ()
-        if not any(each["type"] == "DisruptionTarget" and each["status"] == "True" for each in conditions):
+        if not is_true(conditions, "DisruptionTarget"):
             fail(f"pod {name} is preempted without the condition DisruptionTarget")
         if all(other <= priority for other in self._pending.values()):
             fail(f"pod {name} is preempted, but no pod of higher priority is pending")

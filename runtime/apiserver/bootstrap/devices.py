@@ -48,7 +48,7 @@ def with_taint_rules(policy: Iterable[Object]) -> list[Object]:
 def with_pool_status(policy: Iterable[Object]) -> list[Object]:
     """Return the policy with the role and the binding of the controller for ResourcePoolStatusRequests."""
     policy = list(policy)
-    role = next(each for each in policy if each["kind"] == "ClusterRole" and name_of(each) == f"{_PREFIX}{EVICTION}")
+    role = next(obj for obj in policy if obj["kind"] == "ClusterRole" and name_of(obj) == f"{_PREFIX}{EVICTION}")
     name = f"{_PREFIX}{POOL_STATUS}"
 
     def head() -> Object:

@@ -58,7 +58,7 @@ def with_collector(policy: Iterable[Object]) -> list[Object]:
 
 def _with_role(policy: Iterable[Object], client: str, rules: list[Object]) -> list[Object]:
     policy = list(policy)
-    pattern = next(each for each in policy if name_of(each).startswith(_PREFIX) and each["kind"] == "ClusterRole")
+    pattern = next(obj for obj in policy if name_of(obj).startswith(_PREFIX) and obj["kind"] == "ClusterRole")
     name = f"{_PREFIX}{client}"
 
     def head() -> Object:

@@ -95,8 +95,8 @@ class Allocator:
         if known is not None:
             return known
         left = {name: dict(amounts) for name, amounts in pool.counters.items()}
-        for each in (*pool.slices, *pool.elsewhere):
-            for device in each.devices:
+        for slice_ in (*pool.slices, *pool.elsewhere):
+            for device in slice_.devices:
                 if device.consumes and self._allocated.is_used(device.id):
                     for set_name, amounts in device.consumes.items():
                         for name, amount in amounts.items():
@@ -148,7 +148,7 @@ class _Search:
             else:
                 made = [self._request(index, claim, request, "", request.get("exactly") or {})]
             requests.append(made)
-            least += min(each.number for each in made)
+            least += min(alternative.number for alternative in made)
         if least > MOST_RESULTS:
             raise AllocationError(
                 f"claim {key_of(claim)}: number of requested devices {least} exceeds the claim limit of {MOST_RESULTS}"
@@ -192,8 +192,8 @@ class _Search:
             for state, is_in_it in (("being updated", pool.is_incomplete), ("invalid", bool(pool.problem))):
                 if is_in_it:
                     raise AllocationError(f"{where}: {_ALL_DEVICES} {pool.id} is currently {state}")
-            for each in pool.slices:
-                for device in each.devices:
+            for slice_ in pool.slices:
+                for device in slice_.devices:
                     if self._is_selectable(request, device) and self._has_room(request, device):
                         yield Candidate(device, pool)
 

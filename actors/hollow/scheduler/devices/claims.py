@@ -121,7 +121,7 @@ class PodDevices:
                 return True
         return False
 
-    def look(self, pod: Object) -> RequestedDevices:
+    def requested(self, pod: Object) -> RequestedDevices:
         """Return the claims of a pod that is not gated. Raises UnresolvableError."""
         self._reservations.release(self._claims, now=self._clock.monotonic())
         found = RequestedDevices()
@@ -151,7 +151,7 @@ class PodDevices:
         for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
             name = request.get("name") or ""
             alternatives = request.get("firstAvailable") or ()
-            demands = [(f"{name}/{each.get('name') or ''}", each) for each in alternatives]
+            demands = [(f"{name}/{alternative.get('name') or ''}", alternative) for alternative in alternatives]
             if not alternatives:
                 if request.get("exactly") is None:
                     raise UnresolvableError(f"resource claim {key_of(claim)}, request {name}: unknown request type")
@@ -192,7 +192,7 @@ class PodDevices:
             return nodes
         scores = [score(requested.unallocated, requested.allocations.get(node.name) or ()) for node in nodes]
         best = max(scores)
-        return [node for node, each in zip(nodes, scores, strict=True) if each == best]
+        return [node for node, node_score in zip(nodes, scores, strict=True) if node_score == best]
 
     # Devices that are allocated, or about to be.
 
@@ -206,8 +206,8 @@ class PodDevices:
         results = [
             result
             for entry in self._claims.indexed_entries(CLAIMS_BY_DEVICE.name, f"{SHARED}{device}")
-            for each, result in devices_of(allocation_of(self._claims.object_of(entry)) or {})
-            if each == device
+            for allocated, result in devices_of(allocation_of(self._claims.object_of(entry)) or {})
+            if allocated == device
         ]
         total: dict[str, Decimal] | None = None
         for result in (*results, *self._reservations.results(device)):

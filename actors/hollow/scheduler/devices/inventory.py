@@ -187,12 +187,12 @@ class Inventory:
         self._shared: list[Slice] = []
         self._by_pool: dict[tuple[str, str], list[Slice]] = {}
         self._pools: dict[str, tuple[NodeView, tuple[Pool, ...]]] = {}
-        for each in slices:
-            self._by_pool.setdefault((each.driver, each.pool), []).append(each)
-            if each.owner:
-                self._by_node.setdefault(each.owner, []).append(each)
+        for slice_ in slices:
+            self._by_pool.setdefault((slice_.driver, slice_.pool), []).append(slice_)
+            if slice_.owner:
+                self._by_node.setdefault(slice_.owner, []).append(slice_)
             else:
-                self._shared.append(each)
+                self._shared.append(slice_)
 
     def pools(self, node: NodeView) -> tuple[Pool, ...]:
         """Return the pools with devices for a node, in the order of allocation."""
@@ -203,14 +203,14 @@ class Inventory:
 
     def _pools_of(self, node: NodeView) -> tuple[Pool, ...]:
         found: dict[tuple[str, str], list[Slice]] = {}
-        for each in (*self._by_node.get(node.name, ()), *self._shared):
-            if not each.concerns(node):
+        for slice_ in (*self._by_node.get(node.name, ()), *self._shared):
+            if not slice_.concerns(node):
                 continue
-            newest = found.get((each.driver, each.pool))
-            if newest is None or each.generation > newest[0].generation:
-                found[each.driver, each.pool] = [each]
-            elif each.generation == newest[0].generation:
-                newest.append(each)
+            newest = found.get((slice_.driver, slice_.pool))
+            if newest is None or slice_.generation > newest[0].generation:
+                found[slice_.driver, slice_.pool] = [slice_]
+            elif slice_.generation == newest[0].generation:
+                newest.append(slice_)
         pools = [pool for key in sorted(found) if (pool := self._pool(*key, found[key])) is not None]
         # Devices that must be prepared before a pod can be bound are used last.
         return (*(pool for pool in pools if not _has_conditions(pool)), *filter(_has_conditions, pools))
@@ -221,36 +221,36 @@ class Inventory:
         elsewhere: list[Slice] = []
         if len(slices) != count:
             of_pool = self._by_pool[driver, name]
-            if any(each.generation > generation for each in of_pool):
+            if any(slice_.generation > generation for slice_ in of_pool):
                 return None
-            current = [each for each in of_pool if each.generation == generation]
+            current = [slice_ for slice_ in of_pool if slice_.generation == generation]
             if len(current) != count:
                 return Pool(driver, name, is_incomplete=True)
-            known = {each.name for each in slices}
-            elsewhere = [each for each in current if each.name not in known]
-        return _built(driver, name, sorted(slices, key=lambda each: each.name), elsewhere)
+            known = {slice_.name for slice_ in slices}
+            elsewhere = [slice_ for slice_ in current if slice_.name not in known]
+        return _built(driver, name, sorted(slices, key=lambda slice_: slice_.name), elsewhere)
 
 
 def _has_conditions(pool: Pool) -> bool:
-    return any(device.raw.get("bindingConditions") for each in pool.slices for device in each.devices)
+    return any(device.raw.get("bindingConditions") for slice_ in pool.slices for device in slice_.devices)
 
 
 def _built(driver: str, name: str, slices: Sequence[Slice], elsewhere: Sequence[Slice]) -> Pool:
-    with_devices = [each for each in slices if not each.shared]
+    with_devices = [slice_ for slice_ in slices if not slice_.shared]
     names: set[str] = set()
-    for each in with_devices:
-        for device in each.devices:
+    for slice_ in with_devices:
+        for device in slice_.devices:
             if device.id.device in names:
                 return Pool(driver, name, problem=f"duplicate device name {device.id.device}")
             names.add(device.id.device)
     counters: dict[str, Mapping[str, Decimal]] = {}
-    for each in slices:
-        for set_name, amounts in each.shared:
+    for slice_ in slices:
+        for set_name, amounts in slice_.shared:
             if set_name in counters:
                 return Pool(driver, name, problem=f"duplicate counter set name {set_name}")
             counters[set_name] = amounts
-    for each in (*slices, *elsewhere):
-        for device in each.devices:
+    for slice_ in (*slices, *elsewhere):
+        for device in slice_.devices:
             problem = _unknown_counter(device, counters)
             if problem:
                 return Pool(driver, name, problem=problem)

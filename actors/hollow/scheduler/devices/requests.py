@@ -24,15 +24,17 @@ class NodeAllocationError(Exception):
 
 
 class DeviceRequest(Struct, eq=False):
-    """DeviceRequest, or alternative of a request with firstAvailable.
+    """Request for devices of a ResourceClaim: an `exactly` request, or one alternative of a `firstAvailable` request.
 
-    name: its own name.
+    claim: index of the claim among those that are allocated together.
+    name: name of the request, or of the alternative.
     parent: name of the request whose alternative it is, or "".
     demand: the `exactly` of a request, or the alternative.
-    every: the devices of a request for all devices.
+    number: number of devices to allocate.
+    every: all devices that match, if the allocation mode is All; otherwise None.
     chosen: index of the chosen alternative; set for the first alternative of a request.
     selectors: expressions, each with the text that names it in errors.
-    selectable: devices that the request does or does not select.
+    selectable: cached result for each device: whether the selectors match it and it is usable on the node.
     """
 
     claim: int
@@ -72,7 +74,7 @@ class Candidate(Struct, eq=False):
 
 
 def tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    """Report whether a toleration of a request tolerates a device taint, whatever the effect does."""
+    """Report whether a toleration of a request tolerates a device taint. Its tolerationSeconds are ignored."""
     if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
     if toleration.get("key") and toleration["key"] != taint.get("key"):

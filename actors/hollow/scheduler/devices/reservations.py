@@ -82,8 +82,8 @@ class Reservations:
     def results(self, device: DeviceId) -> Iterator[Mapping[str, Any]]:
         """Yield the results with this device."""
         for reservation in self._known.values():
-            for each, result in devices_of(reservation.allocation):
-                if each == device:
+            for allocated, result in devices_of(reservation.allocation):
+                if allocated == device:
                     yield result
 
 

@@ -39,8 +39,8 @@ def _report(at: float, version: str, server: str, encoding: str, *, late: bool =
         if stored is None:
             stored = cluster.create(STORAGE_VERSIONS, {"metadata": {"name": version}, "spec": {}})
         others = (stored.get("status") or {}).get("storageVersions") or []
-        servers = [*(each for each in others if each["apiServerID"] != server), entry]
-        encodings = {each["encodingVersion"] for each in servers}
+        servers = [*(other for other in others if other["apiServerID"] != server), entry]
+        encodings = {reported["encodingVersion"] for reported in servers}
         common = encodings.pop() if len(encodings) == 1 else None
         changes = {"status": {"storageVersions": servers, "commonEncodingVersion": common}}
         cluster.merge(STORAGE_VERSIONS, version, changes, subresource="status")

@@ -141,24 +141,25 @@ def _driver_action(chance: random.Random, at: float) -> Action:
 
 
 def _taint(device: Object, taint: Object) -> None:
-    others = [each for each in device.get("taints") or () if each["key"] != taint["key"]]
+    others = [known for known in device.get("taints") or () if known["key"] != taint["key"]]
     device["taints"] = [*others, taint]
 
 
 def _publish(at: float, change: Any, text: str, *, renew: bool = False) -> Action:
     """Return the action that changes the devices of the pool.
 
-    renew: they are published in another slice, with a higher generation; the old slice is deleted only next time
+    renew: whether to publish the devices in a new slice with a higher generation. The slice that it replaces is kept
+        until the next renewal, so that the controller sees slices of two generations.
     """
 
     def do(cluster: SimulatedCluster) -> bool:
-        slices = [each for each in cluster.list(RESOURCE_SLICES) if each["spec"]["driver"] == DRIVER]
+        slices = [slice_ for slice_ in cluster.list(RESOURCE_SLICES) if slice_["spec"]["driver"] == DRIVER]
         if not slices:
             devices: list[Object] = [{"name": f"device-{number}"} for number in range(DEVICES)]
             change(devices)
             cluster.create(RESOURCE_SLICES, _slice(1, devices))
             return True
-        newest = max(slices, key=lambda each: each["spec"]["pool"]["generation"])
+        newest = max(slices, key=lambda slice_: slice_["spec"]["pool"]["generation"])
         devices = newest["spec"]["devices"]
         change(devices)
         if renew:

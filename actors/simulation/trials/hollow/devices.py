@@ -86,7 +86,7 @@ def _pod(scenario: Scenario, name: str, *, cpu: str = "", **spec: Any) -> Object
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     nodes = {name_of(node): node for node in cluster.shown(NODES)}
-    slices = {name_of(each): each for each in cluster.shown(RESOURCE_SLICES)}
+    slices = {name_of(slice_): slice_ for slice_ in cluster.shown(RESOURCE_SLICES)}
     for node in nodes.values():
         if not is_silent(node):
             yield from _wrong_slices(node, slices)
@@ -127,11 +127,11 @@ def _free_devices(
         for device, _ in devices_of(allocation_of(claim) or {})
     }
     free: dict[str, int] = {}
-    for each in slices:
-        node = each["spec"].get("nodeName")
+    for slice_ in slices:
+        node = slice_["spec"].get("nodeName")
         if node in nodes and not nodes[node].get("spec", {}).get("taints"):
-            pool = each["spec"]["pool"]["name"]
-            names = {device["name"] for device in each["spec"].get("devices") or ()}
+            pool = slice_["spec"]["pool"]["name"]
+            names = {device["name"] for device in slice_["spec"].get("devices") or ()}
             free[node] = len(names - {device.device for device in used if device.pool == pool})
     return free
 
@@ -139,7 +139,7 @@ def _free_devices(
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
     return {
         "devices": sorted(
-            (name_of(each), len(each["spec"].get("devices") or ())) for each in cluster.shown(RESOURCE_SLICES)
+            (name_of(slice_), len(slice_["spec"].get("devices") or ())) for slice_ in cluster.shown(RESOURCE_SLICES)
         )
     }
 

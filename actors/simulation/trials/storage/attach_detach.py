@@ -30,7 +30,7 @@ from kcm.protocols.csi import (
     is_single_node,
     requires_attach,
 )
-from kcm.protocols.nodes import OUT_OF_SERVICE_TAINT
+from kcm.protocols.nodes import OUT_OF_SERVICE_TAINT, has_out_of_service_taint
 from kcm.protocols.objects import Object, annotations_of, is_deleting, make_key, name_of, uid_of
 from kcm.protocols.resources import (
     CSI_DRIVERS,
@@ -92,7 +92,7 @@ def _slow_node(scenario: Scenario, chance: random.Random, name: str) -> Iterator
     changed, value = chance.choice(
         [
             (ATTACH_ERROR, "no such disk"),
-            *((field, each) for field in (ATTACH_SECONDS, DETACH_SECONDS) for each in SLOW),
+            *((field, seconds) for field in (ATTACH_SECONDS, DETACH_SECONDS) for seconds in SLOW),
         ]
     )
     yield merge(period.at, NODES, name, {"metadata": {"annotations": {changed: value}}})
@@ -149,7 +149,9 @@ class _View:
 
     def attached_to(self, volume: Object) -> set[str]:
         found = self.attachments.values()
-        return {each["spec"]["nodeName"] for each in found if attached_volume(each) == name_of(volume)}
+        return {
+            attachment["spec"]["nodeName"] for attachment in found if attached_volume(attachment) == name_of(volume)
+        }
 
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
@@ -158,7 +160,9 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     yield from superfluous(cluster)
     for node in view.nodes.values():
         for unique in attached_names(node):
-            if not any(unique == _unique(view.volumes.get(attached_volume(each))) for each in _on(view, node)):
+            if not any(
+                unique == _unique(view.volumes.get(attached_volume(attachment))) for attachment in _on(view, node)
+            ):
                 yield f"node {name_of(node)} reports {unique}, which is not attached"
 
 
@@ -195,8 +199,8 @@ def superfluous(cluster: SimulatedCluster, *, lost: bool = False) -> Iterator[st
             continue
         node = view.nodes.get(name)
         if node is None or _unique(volume) in in_use_names(node):
-            taints = () if node is None else node["spec"].get("taints") or ()
-            if not any(taint["key"] == OUT_OF_SERVICE_TAINT for taint in taints) and not (lost and _is_lost(node)):
+            out_of_service = node is not None and has_out_of_service_taint(node)
+            if not out_of_service and not (lost and _is_lost(node)):
                 continue
         yield f"volume {name_of(volume)} is still attached to {name}"
 
@@ -209,7 +213,7 @@ def _is_lost(node: Object | None) -> bool:
 
 
 def _on(view: _View, node: Object) -> list[Object]:
-    return [each for each in view.attachments.values() if each["spec"]["nodeName"] == name_of(node)]
+    return [attachment for attachment in view.attachments.values() if attachment["spec"]["nodeName"] == name_of(node)]
 
 
 def _unique(volume: Object | None) -> str:

@@ -51,8 +51,8 @@ def validate(migration: Object) -> list[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    now, before = (each["spec"].get("resource") or {} for each in (new, old))
-    fields = [(each.get("group") or "", each.get("resource") or "") for each in (now, before)]
+    now, before = (migration["spec"].get("resource") or {} for migration in (new, old))
+    fields = [(resource.get("group") or "", resource.get("resource") or "") for resource in (now, before)]
     if fields[0] == fields[1]:
         return []
     shown = {"Resource": {"group": fields[0][0], "resource": fields[0][1]}}  # in the form of the internal type
