@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.controllers.storage import attach_detach
 from kcm.actors.hollow import behaviour
 from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.settings import ATTACHMENTS_SETTING
 from kcm.protocols.csi import attached_names, in_use_names
+from kcm.protocols.nodes import OUT_OF_SERVICE_TAINT
 from kcm.protocols.objects import Object, finalizers_of, name_of
 from kcm.protocols.resources import (
     CSI_DRIVERS,
@@ -23,17 +25,15 @@ from kcm.protocols.resources import (
     STATEFULSETS,
     VOLUME_ATTACHMENTS,
 )
-from tests.actors.hollow import attach_detach
 
-ATTACH_DETACH = "persistentvolume-attach-detach-controller"
-CONTROLLERS = (*(spec for spec in BUILT_IN if spec.name != ATTACH_DETACH), attach_detach.SPEC)
-OUT_OF_SERVICE = {"key": attach_detach.OUT_OF_SERVICE, "value": "nodeshutdown", "effect": "NoExecute"}
+CONTROLLERS = ATTACHMENTS_SETTING.controllers
+OUT_OF_SERVICE = {"key": OUT_OF_SERVICE_TAINT, "value": "nodeshutdown", "effect": "NoExecute"}
 
 
-@pytest.fixture(params=["stand-in", "attach-detach controller"])
-def attaching(cluster: SimulatedCluster, request: pytest.FixtureRequest) -> SimulatedCluster:
+@pytest.fixture
+def attaching(cluster: SimulatedCluster) -> SimulatedCluster:
     """Return a cluster whose pods wait until their volumes are attached."""
-    cluster.manager(controllers=CONTROLLERS if request.param == "stand-in" else BUILT_IN)
+    cluster.manager(controllers=CONTROLLERS)
     cluster.hollow_nodes(nodes=3, zones=1, volumes=True, attach=True)
     cluster.run_for(5)
     return cluster
@@ -180,7 +180,7 @@ def test_volume_moves_from_a_lost_node_by_force(cluster: SimulatedCluster) -> No
 
 
 def test_pods_run_without_an_attach_detach_controller(cluster: SimulatedCluster) -> None:
-    cluster.manager(controllers=[spec for spec in BUILT_IN if spec.name != ATTACH_DETACH])
+    cluster.manager(controllers=[spec for spec in CONTROLLERS if spec is not attach_detach.SPEC])
     cluster.hollow_nodes(nodes=3, zones=1, volumes=True)
     cluster.create(STATEFULSETS, stateful_set(2))
     assert cluster.run_until(lambda: phase(cluster, "db-1") == "Running")

@@ -6,17 +6,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.hollow import behaviour
 from kcm.actors.hollow.scheduler.volume_limits import TOO_MANY_VOLUMES, USED_BY_ANOTHER_POD, exceeded
 from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.settings import ATTACHMENTS_SETTING
 from kcm.protocols.csi import CsiSource
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import EVENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
-from tests.actors.hollow import attach_detach
-
-ATTACH_DETACH = "persistentvolume-attach-detach-controller"
-CONTROLLERS = (*(spec for spec in BUILT_IN if spec.name != ATTACH_DETACH), attach_detach.SPEC)
 
 
 def volumes(*names: str) -> frozenset[CsiSource]:
@@ -50,7 +46,7 @@ def test_volumes_of_a_node_are_limited(case: str) -> None:
 @pytest.fixture
 def small(cluster: SimulatedCluster) -> SimulatedCluster:
     """Return a cluster of one node, to which one volume can be attached."""
-    cluster.manager(controllers=CONTROLLERS)
+    cluster.manager(controllers=ATTACHMENTS_SETTING.controllers)
     cluster.hollow_nodes(nodes=1, zones=1, volumes=True, attach=True)
     cluster.run_for(5)
     cluster.merge(NODES, "hollow-node-0", {"metadata": {"annotations": {behaviour.ATTACH_LIMIT: "1"}}})
