@@ -73,7 +73,7 @@ class RangeUser:
         self.api.request("DELETE", f"{NETWORKING}/{resource}/{name}")
 
     def _until_gone(self, name: str, what: str) -> None:
-        time.sleep(QUIET)  # to ask all the time would take more than the rest of the test
+        time.sleep(QUIET)  # polling takes more processor time than all other steps
         until(lambda: not self._exists(name), what, within=GRACE - QUIET)
 
     def _exists(self, name: str) -> bool:

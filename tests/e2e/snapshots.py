@@ -9,7 +9,7 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import unified_diff
 from typing import Any
 
@@ -85,6 +85,32 @@ def differences(real: Mapping[str, list[str]], ours: Mapping[str, list[str]]) ->
         theirs, own = ("\n".join(side.get(what, [])).splitlines() for side in (real, ours))
         lines += unified_diff(theirs, own, f"{what}, the real one", f"{what}, ours", lineterm="")
     return "\n".join(lines)
+
+
+def assert_equal_after_each(
+    stages: Sequence[Callable[..., None]], real: Sequence[Snapshot], ours: Sequence[Snapshot]
+) -> None:
+    """Fail the test with a diff if the snapshots after a stage differ."""
+    for stage, theirs, own in zip(stages, real, ours, strict=True):
+        found = differences(theirs, own)
+        assert not found, f"{stage.__name__}\n{found}"
+
+
+def texts_of(objects: Iterable[Any], run: str) -> list[str]:
+    """Return the objects as sorted JSON. run: the namespace, with which the names of other objects begin as well."""
+    texts = (_text(normalised(obj, run, {run: "RUN"})) for obj in objects)
+    return sorted(text.replace(run, "RUN") for text in texts)
+
+
+def event_lines(events: Iterable[Object], run: str) -> list[str]:
+    """Return the events with their sources, without counts, which depend on retries and resyncs."""
+    return sorted(
+        {
+            f"{event['involvedObject']['kind']} {event['involvedObject']['name']} {event['source'].get('component')} "
+            f"{event['type']} {event['reason']} {event['message']}".replace(run, "RUN")
+            for event in events
+        }
+    )
 
 
 def normalised(value: Any, namespace: str, words: dict[str, str], field: str = "") -> Any:

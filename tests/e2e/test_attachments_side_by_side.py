@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl, Object
-from tests.e2e.programs import CONTROLLERS, managing, until
-from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.snapshots import Snapshot, differences, normalised
+from tests.e2e.programs import until
+from tests.e2e.real_server import RealServer
+from tests.e2e.snapshots import Snapshot, assert_equal_after_each, texts_of
+from tests.e2e.volumes import with_each_manager
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -206,26 +206,23 @@ STAGES: tuple[Callable[[Scene], None], ...] = (attached, shared, conflicting, mo
 
 
 def found(scene: Scene) -> Snapshot:
-    def texts(items: Iterable[Any]) -> list[str]:
-        return sorted(
-            json.dumps(normalised(item, scene.run, {}), indent=1, sort_keys=True).replace(scene.run, "RUN")
-            for item in items
-        )
-
     attachments = scene.attachments()
     for item in attachments:
         item["metadata"].pop("resourceVersion")
         item["metadata"]["name"] = "csi-<digest>"  # of the name of the node as well
     nodes = [scene.api.get(f"/api/v1/nodes/{scene.name(name)}") for name in ("n1", "n2")]
     return {
-        "volumeattachments": texts(attachments),
-        "nodes": texts(
-            {
-                "name": node["metadata"]["name"],
-                "reports": sorted(each["name"] for each in node["status"].get("volumesAttached") or ()),
-                "written by": sorted(_writers(node)),
-            }
-            for node in nodes
+        "volumeattachments": texts_of(attachments, scene.run),
+        "nodes": texts_of(
+            (
+                {
+                    "name": node["metadata"]["name"],
+                    "reports": sorted(each["name"] for each in node["status"].get("volumesAttached") or ()),
+                    "written by": sorted(_writers(node)),
+                }
+                for node in nodes
+            ),
+            scene.run,
         ),
         "events": [event.replace(scene.run, "RUN") for event in scene.events()],
     }
@@ -259,12 +256,5 @@ def _clean_up(scene: Scene) -> None:
 
 
 def test_volumes_are_attached_as_by_the_real_manager(real: RealServer) -> None:
-    with real_manager(real, f"--controllers={ATTACH_DETACH}"):
-        theirs = after_each_stage(in_namespace(real.kubeconfig, "attach-a"))
-    controllers = ",".join((*CONTROLLERS, ATTACH_DETACH))
-    flags = (f"--kubeconfig={real.kubeconfig}", "--leader-elect=false", f"--controllers={controllers}")
-    with managing(real.directory / "attachments.log", *flags):
-        ours = after_each_stage(in_namespace(real.kubeconfig, "attach-b"))
-    for stage, real_snapshot, our_snapshot in zip(STAGES, theirs, ours, strict=True):
-        found = differences(real_snapshot, our_snapshot)
-        assert not found, f"{stage.__name__}\n{found}"
+    theirs, ours = with_each_manager(real, "attach", [ATTACH_DETACH], after_each_stage)
+    assert_equal_after_each(STAGES, theirs, ours)

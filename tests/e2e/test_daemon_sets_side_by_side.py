@@ -19,7 +19,7 @@ from tests.e2e.hashed_templates import TEMPLATES, hashed
 from tests.e2e.kubectl import Kubectl, name_of
 from tests.e2e.programs import CONTROLLERS, managing, until
 from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.snapshots import Snapshot, differences, normalised
+from tests.e2e.snapshots import Snapshot, assert_equal_after_each, normalised
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -206,7 +206,4 @@ def test_the_same_comes_of_what_users_do(real: RealServer) -> None:
     )
     with managing(real.directory / "daemons.log", *flags):
         ours = after_each_stage(in_namespace(real.kubeconfig, "daemons-ours"))
-    for stage, real_snapshot, our_snapshot in zip(STAGES, theirs, ours, strict=True):
-        assert not differences(real_snapshot, our_snapshot), (
-            f"{stage.__name__}\n{differences(real_snapshot, our_snapshot)}"
-        )
+    assert_equal_after_each(STAGES, theirs, ours)

@@ -13,12 +13,21 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl, Object
-from tests.e2e.programs import CONTROLLERS, managing, until
-from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.snapshots import Snapshot, differences, normalised
-from tests.e2e.volumes import CLAIMS, VOLUMES, claim, phases, pod_with, storage_class, volume, volumes
+from tests.e2e.programs import until
+from tests.e2e.real_server import RealServer
+from tests.e2e.snapshots import Snapshot, assert_equal_after_each, event_lines, texts_of
+from tests.e2e.volumes import (
+    CLAIMS,
+    VOLUMES,
+    VolumeScene,
+    claim,
+    phases,
+    pod_with,
+    storage_class,
+    volume,
+    with_each_manager,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -41,16 +50,7 @@ KINDS: dict[str, Object] = {
 }
 
 
-class Scene:
-    def __init__(self, kubectl: Kubectl) -> None:
-        self.kubectl, self.run = kubectl, kubectl.namespace
-
-    def name(self, what: str) -> str:
-        return f"{self.run}-{what}"
-
-    def volumes(self) -> list[Object]:
-        return [volume for volume in volumes(self.kubectl) if volume["metadata"]["name"].startswith(self.run)]
-
+class Scene(VolumeScene):
     def resize(self, size: str, *names: str) -> None:
         body = json.dumps({"spec": {"resources": {"requests": {"storage": size}}}})
         self.kubectl("patch", "pvc", *names, f"--patch={body}")
@@ -179,24 +179,14 @@ def found(scene: Scene) -> Snapshot:
     for what, items in ((VOLUMES, scene.volumes()), (CLAIMS, scene.kubectl.items(CLAIMS))):
         for item in items:
             item["metadata"].pop("resourceVersion")
-        texts = [
-            json.dumps(normalised(item, scene.run, {scene.run: "RUN"}), indent=1, sort_keys=True) for item in items
-        ]
-        objects[what] = sorted(text.replace(scene.run, "RUN") for text in texts)
+        objects[what] = texts_of(items, scene.run)
     return objects
 
 
 def event_texts(scene: Scene) -> list[str]:
-    """Return the events of the compared controllers, without counts, which depend on retries."""
+    """Return the events of the compared controllers."""
     events = json.loads(scene.kubectl("get", "events", "-o", "json"))["items"]
-    return sorted(
-        {
-            f"{event['involvedObject']['kind']} {event['involvedObject']['name']} {event['source'].get('component')} "
-            f"{event['type']} {event['reason']} {event['message']}".replace(scene.run, "RUN")
-            for event in events
-            if event["source"].get("component") in SOURCES
-        }
-    )
+    return event_lines((event for event in events if event["source"].get("component") in SOURCES), scene.run)
 
 
 def after_each_stage(kubectl: Kubectl) -> list[Snapshot]:
@@ -209,13 +199,5 @@ def after_each_stage(kubectl: Kubectl) -> list[Snapshot]:
 
 
 def test_claims_volumes_and_events_are_equal_after_each_action(real: RealServer) -> None:
-    with real_manager(real, f"--controllers={','.join(NAMES)}", PERIOD):
-        theirs = after_each_stage(in_namespace(real.kubeconfig, "sizes-a"))
-    controllers = ",".join((*CONTROLLERS, *NAMES))
-    flags = (f"--kubeconfig={real.kubeconfig}", "--leader-elect=false", f"--controllers={controllers}", PERIOD)
-    with managing(real.directory / "sizes.log", *flags):
-        ours = after_each_stage(in_namespace(real.kubeconfig, "sizes-b"))
-    for stage, real_snapshot, our_snapshot in zip(STAGES, theirs, ours, strict=True):
-        assert not differences(real_snapshot, our_snapshot), (
-            f"{stage.__name__}\n{differences(real_snapshot, our_snapshot)}"
-        )
+    theirs, ours = with_each_manager(real, "sizes", NAMES, after_each_stage, PERIOD)
+    assert_equal_after_each(STAGES, theirs, ours)

@@ -15,7 +15,7 @@ from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.programs import CONTROLLERS, managing, until
 from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.snapshots import Snapshot, differences, normalised
+from tests.e2e.snapshots import Snapshot, assert_equal_after_each, normalised
 from tests.e2e.stateful_sets import (
     CLAIMS,
     REVISIONS,
@@ -178,7 +178,4 @@ def test_the_same_comes_of_what_users_do(real: RealServer) -> None:
     )
     with managing(real.directory / "stateful.log", *flags):
         ours = after_each_stage(in_namespace(real.kubeconfig, "stateful-ours"))
-    for stage, real_snapshot, our_snapshot in zip(STAGES, theirs, ours, strict=True):
-        assert not differences(real_snapshot, our_snapshot), (
-            f"{stage.__name__}\n{differences(real_snapshot, our_snapshot)}"
-        )
+    assert_equal_after_each(STAGES, theirs, ours)

@@ -10,12 +10,22 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl, Object
-from tests.e2e.programs import CONTROLLERS, managing, until
-from tests.e2e.real_server import RealServer, real_manager
-from tests.e2e.snapshots import Snapshot, differences, normalised
-from tests.e2e.volumes import CLAIMS, VOLUMES, attributes_class, claim, phases, pod_with, storage_class, volume, volumes
+from tests.e2e.programs import until
+from tests.e2e.real_server import RealServer
+from tests.e2e.snapshots import Snapshot, assert_equal_after_each, event_lines, texts_of
+from tests.e2e.volumes import (
+    CLAIMS,
+    VOLUMES,
+    VolumeScene,
+    attributes_class,
+    claim,
+    phases,
+    pod_with,
+    storage_class,
+    volume,
+    with_each_manager,
+)
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -28,18 +38,7 @@ NAMES = (
 PERIOD = "--pvclaimbinder-sync-period=2s"
 
 
-class Scene:
-    """Volumes and classes are of no namespace: their names begin with that of the run."""
-
-    def __init__(self, kubectl: Kubectl) -> None:
-        self.kubectl, self.run = kubectl, kubectl.namespace
-
-    def name(self, what: str) -> str:
-        return f"{self.run}-{what}"
-
-    def volumes(self) -> list[Object]:
-        return [volume for volume in volumes(self.kubectl) if volume["metadata"]["name"].startswith(self.run)]
-
+class Scene(VolumeScene):
     def attributes_classes(self) -> list[Object]:
         found: list[Object] = self.kubectl.api.get("/apis/storage.k8s.io/v1/volumeattributesclasses")["items"]
         return [class_ for class_ in found if class_["metadata"]["name"].startswith(self.run)]
@@ -143,30 +142,23 @@ STAGES: tuple[Callable[[Scene], None], ...] = (bound, released, held, let_go, of
 
 
 def found(scene: Scene) -> Snapshot:
-    kubectl = scene.kubectl
-    words = {scene.run: "RUN"}
     objects: Snapshot = {}
-    found = ((VOLUMES, scene.volumes()), (CLAIMS, kubectl.items(CLAIMS)), ("vac", scene.attributes_classes()))
-    for what, items in found:
+    all_ = ((VOLUMES, scene.volumes()), (CLAIMS, scene.kubectl.items(CLAIMS)), ("vac", scene.attributes_classes()))
+    for what, items in all_:
         for item in items:
             item["metadata"].pop("resourceVersion")
-        texts = [json.dumps(normalised(item, kubectl.namespace, words), indent=1, sort_keys=True) for item in items]
-        objects[what] = sorted(text.replace(scene.run, "RUN") for text in texts)
+        objects[what] = texts_of(items, scene.run)
     return objects
 
 
 def event_texts(scene: Scene) -> list[str]:
-    """Return the events with their sources, without counts, since events repeat at each resync."""
+    """Return the events of the run's volumes and claims."""
     events = json.loads(scene.kubectl("get", "events", "--all-namespaces", "-o", "json"))["items"]
-    return sorted(
-        {
-            f"{event['involvedObject']['kind']} {event['involvedObject']['name']} {event['source'].get('component')} "
-            f"{event['type']} {event['reason']} {event['message']}".replace(scene.run, "RUN")
-            for event in events
-            if event["involvedObject"]["kind"].startswith("PersistentVolume")
-            and (event["involvedObject"].get("namespace") == scene.run or scene.run in event["involvedObject"]["name"])
-        }
-    )
+    return event_lines((event for event in events if is_of_run(event["involvedObject"], scene.run)), scene.run)
+
+
+def is_of_run(about: Object, run: str) -> bool:
+    return about["kind"].startswith("PersistentVolume") and (about.get("namespace") == run or run in about["name"])
 
 
 def after_each_stage(kubectl: Kubectl) -> list[Snapshot]:
@@ -179,13 +171,5 @@ def after_each_stage(kubectl: Kubectl) -> list[Snapshot]:
 
 
 def test_the_same_comes_of_what_users_do(real: RealServer) -> None:
-    with real_manager(real, f"--controllers={','.join(NAMES)}", PERIOD):
-        theirs = after_each_stage(in_namespace(real.kubeconfig, "volumes-a"))
-    controllers = ",".join((*CONTROLLERS, *NAMES))
-    flags = (f"--kubeconfig={real.kubeconfig}", "--leader-elect=false", f"--controllers={controllers}", PERIOD)
-    with managing(real.directory / "volumes.log", *flags):
-        ours = after_each_stage(in_namespace(real.kubeconfig, "volumes-b"))
-    for stage, real_snapshot, our_snapshot in zip(STAGES, theirs, ours, strict=True):
-        assert not differences(real_snapshot, our_snapshot), (
-            f"{stage.__name__}\n{differences(real_snapshot, our_snapshot)}"
-        )
+    theirs, ours = with_each_manager(real, "volumes", NAMES, after_each_stage, PERIOD)
+    assert_equal_after_each(STAGES, theirs, ours)

@@ -1,10 +1,15 @@
-"""Volumes, classes and claims as manifests."""
+"""Volumes, classes and claims as manifests, and what tests of them do with the real manager and with ours."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.programs import CONTROLLERS, managing
+from tests.e2e.real_server import RealServer, real_manager
+from tests.e2e.snapshots import Snapshot
 
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
 
@@ -73,3 +78,28 @@ def phases(kubectl: Kubectl) -> dict[str, str]:
         else claim["status"]["phase"]
         for claim in kubectl.items(CLAIMS)
     }
+
+
+class VolumeScene:
+    """A namespace with volumes. Volumes and classes are of no namespace: their names begin with that of the run."""
+
+    def __init__(self, kubectl: Kubectl) -> None:
+        self.kubectl, self.run = kubectl, kubectl.namespace
+
+    def name(self, what: str) -> str:
+        return f"{self.run}-{what}"
+
+    def volumes(self) -> list[Object]:
+        return [volume for volume in volumes(self.kubectl) if volume["metadata"]["name"].startswith(self.run)]
+
+
+def with_each_manager(
+    real: RealServer, what: str, names: Sequence[str], play: Callable[[Kubectl], list[Snapshot]], *flags: str
+) -> tuple[list[Snapshot], list[Snapshot]]:
+    """Return the snapshots of a play with the real manager and with ours, each of which runs these controllers."""
+    with real_manager(real, f"--controllers={','.join(names)}", *flags):
+        theirs = play(in_namespace(real.kubeconfig, f"{what}-a"))
+    controllers = ",".join((*CONTROLLERS, *names))
+    ours = (f"--kubeconfig={real.kubeconfig}", "--leader-elect=false", f"--controllers={controllers}", *flags)
+    with managing(real.directory / f"{what}.log", *ours):
+        return theirs, play(in_namespace(real.kubeconfig, f"{what}-b"))
