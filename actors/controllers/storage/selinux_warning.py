@@ -19,6 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcm.actors.controllers.storage.persistentvolume_binder.migration import DRIVERS, SOURCES, migrated_plugin
+from kcm.actors.controllers.storage.shared.claimed_volumes import UnresolvedError, claimed_volume
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import (
@@ -29,15 +30,14 @@ from kcm.actors.reconciliation import (
     RetryQuietly,
     Step,
     Watch,
-    controlled_by,
     itself,
     record,
 )
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.messages.watches import EventType
-from kcm.protocols.objects import Key, Object, encode_object, make_key, namespace_of, split_key, uid_of
+from kcm.protocols.objects import Key, Object, encode_object, split_key, uid_of
 from kcm.protocols.resources import CSI_DRIVERS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from kcm.protocols.volumes import ephemeral_claim_name, key_of_reference, phase_of, volume_name_of
+from kcm.protocols.volumes import key_of_reference, phase_of, volume_name_of
 from kcm.runtime.metrics.registry import Family, Metrics
 from kcm.runtime.tables.tables import Tables
 
@@ -193,10 +193,6 @@ def _conflicts_of(pod: Key, use: VolumeUse, other: Key, its: VolumeUse) -> Itera
         yield SELinuxConflict(LABEL, pod, use.label, other, its.label)
 
 
-class UnboundError(Exception):
-    """Raised if the claim of a volume is missing, unbound, or not the pod's own."""
-
-
 class UsedVolume(NamedTuple):
     """Volume of a pod that can be mounted with a label.
 
@@ -211,21 +207,11 @@ class UsedVolume(NamedTuple):
 def used_volume(tables: Tables, pod: Object, volume: Mapping[str, Any]) -> UsedVolume | None:
     """Return a volume of a pod, or None if the pods that use it cannot have conflicts.
 
-    Raises UnboundError if its claim is not bound to it. Source: CreateVolumeSpec.
+    Raises UnresolvedError unless its claim is bound (see claimed_volume).
     """
-    source, namespace = volume.get("persistentVolumeClaim"), namespace_of(pod)
-    if source is None and volume.get("ephemeral") is None:
+    if volume.get("persistentVolumeClaim") is None and volume.get("ephemeral") is None:
         return _of_source(volume)
-    name = ephemeral_claim_name(pod, volume) if source is None else source.get("claimName") or ""
-    claim = tables[PERSISTENT_VOLUME_CLAIMS].get(make_key(namespace, name))
-    if claim is None or phase_of(claim) != "Bound":
-        raise UnboundError(f"claim {namespace}/{name} is missing or unbound")
-    if source is None and not controlled_by(claim, pod):
-        raise UnboundError(f"claim {namespace}/{name} was not created for the pod")
-    found = tables[PERSISTENT_VOLUMES].get(volume_name_of(claim))
-    if found is None or ((found.get("spec") or {}).get("claimRef") or {}).get("uid") != uid_of(claim):
-        raise UnboundError(f"volume {volume_name_of(claim)} is missing, or not bound to claim {namespace}/{name}")
-    return _of_source(found["spec"], persistent=True)
+    return _of_source(claimed_volume(tables, pod, volume)["spec"], persistent=True)
 
 
 def _of_source(spec: Mapping[str, Any], *, persistent: bool = False) -> UsedVolume | None:
@@ -291,7 +277,7 @@ class SELinuxWarnings:
                 continue
             try:
                 used = used_volume(self._tables, pod, volumes[name])
-            except UnboundError as err:
+            except UnresolvedError as err:
                 errors.append(str(err))
                 continue
             if not self._mounts:

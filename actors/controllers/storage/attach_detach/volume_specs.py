@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from kcm.actors.controllers.storage.attach_detach.csi_translation import CSISource, translate
+from kcm.actors.controllers.storage.shared.claimed_volumes import UnresolvedError, claimed_volume
 from kcm.actors.reconciliation.specs import Index
 from kcm.protocols.csi import CsiSource, requires_attach
 from kcm.protocols.field_types import NUMBER, TEXT, check
-from kcm.protocols.objects import Object, controller_of, key_of, make_key, name_of, namespace_of, uid_of
-from kcm.protocols.resources import CSI_DRIVERS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
-from kcm.protocols.volumes import ephemeral_claim_name, phase_of, volume_name_of
+from kcm.protocols.objects import Object, name_of, namespace_of
+from kcm.protocols.resources import CSI_DRIVERS, PODS
 from kcm.runtime.tables.tables import Tables
 
 CSI, FC, ISCSI = "kubernetes.io/csi", "kubernetes.io/fc", "kubernetes.io/iscsi"
@@ -51,10 +51,6 @@ def has_volumes(pod: Object) -> Iterable[str]:
 
 
 PODS_WITH_VOLUMES = Index(PODS, VOLUMES, has_volumes)
-
-
-class UnresolvedError(ValueError):
-    """Raised if the volume of a pod is not known yet: its claim is missing or unbound, or belongs to another pod."""
 
 
 class VolumeSpec(Struct, frozen=True, kw_only=True):
@@ -122,39 +118,16 @@ def of_persistent_volume(volume: Mapping[str, Any]) -> VolumeSpec:
 def of_pod_volume(tables: Tables, pod: Mapping[str, Any], volume: Mapping[str, Any]) -> VolumeSpec:
     """Return the VolumeSpec of a volume of a pod.
 
-    A claim must be bound, and its PersistentVolume must refer to it. The claim of an ephemeral volume must belong to
-    the pod. Raises UnresolvedError if that is not so, ValueError for invalid fields. Source: CreateVolumeSpec.
+    Raises UnresolvedError unless the volume's claim is bound (see claimed_volume), ValueError for invalid fields.
+    Source: CreateVolumeSpec.
     """
     name, namespace = volume.get("name") or "", namespace_of(pod)
-    source, ephemeral = volume.get("persistentVolumeClaim"), volume.get("ephemeral") is not None
-    if source is None and not ephemeral:
+    if volume.get("persistentVolumeClaim") is None and volume.get("ephemeral") is None:
         csi = translate(volume, None, name=name, namespace=namespace)
         if csi is not None:
             return _translated(csi, inline=True)
         return _with_plugin(name, volume, shared=True, inline=True)
-    claim_name = ephemeral_claim_name(pod, volume) if source is None else source.get("claimName") or ""
-    claim = tables[PERSISTENT_VOLUME_CLAIMS].get(make_key(namespace, claim_name))
-    if claim is None:
-        raise UnresolvedError(f"claim {namespace}/{claim_name} does not exist")
-    if ephemeral:
-        owner = controller_of(claim)
-        if owner is None or owner.uid != uid_of(pod):
-            raise UnresolvedError(f"claim {key_of(claim)} was not created for pod {key_of(pod)}")
-    return of_persistent_volume(bound_volume(tables, claim))
-
-
-def bound_volume(tables: Tables, claim: Mapping[str, Any]) -> Object:
-    """Return the PersistentVolume of a claim. Raises UnresolvedError unless both refer to each other."""
-    name = volume_name_of(claim)
-    if phase_of(claim) != "Bound" or not name:
-        raise UnresolvedError(f"claim {key_of(claim)} is not bound")
-    volume = tables[PERSISTENT_VOLUMES].get(name)
-    if volume is None:
-        raise UnresolvedError(f"volume {name} does not exist")
-    reference = (volume.get("spec") or {}).get("claimRef")
-    if reference is None or (reference.get("uid") or "") != uid_of(claim):
-        raise UnresolvedError(f"volume {name} does not refer to claim {key_of(claim)}")
-    return volume
+    return of_persistent_volume(claimed_volume(tables, pod, volume))
 
 
 def is_attachable(tables: Tables, spec: VolumeSpec) -> bool:

@@ -15,13 +15,13 @@ from kcm.actors.controllers.storage.attach_detach import SPEC
 from kcm.actors.controllers.storage.attach_detach.csi_translation import compatible_modes, translate
 from kcm.actors.controllers.storage.attach_detach.decisions import new_attachment
 from kcm.actors.controllers.storage.attach_detach.volume_specs import (
-    UnresolvedError,
     has_volumes,
     is_attachable,
     of_persistent_volume,
     of_pod_volume,
     source_of,
 )
+from kcm.actors.controllers.storage.shared.claimed_volumes import UnresolvedError
 from kcm.actors.simulation.driver import Bench
 from kcm.protocols.csi import CsiSource, attachment_name
 from kcm.protocols.objects import Object
