@@ -269,7 +269,10 @@ class SELinuxWarnings:
         return None
 
     def _add(self, key: Key, pod: Object) -> Step[list[str]]:
-        """Add the mounted volumes of a pod. Returns errors, for which the pod is retried. Source: syncPod."""
+        """Record the mounted volumes of a pod. Returns the texts of errors after which the pod is retried.
+
+        Source: syncPod.
+        """
         volumes = {volume.get("name"): volume for volume in (pod.get("spec") or {}).get("volumes") or ()}
         errors: list[str] = []
         for name, labels in sorted(mounted_labels(pod).items()):

@@ -50,7 +50,7 @@ def disabled_feature(template: Mapping[str, Any], *, admin_access: bool, priorit
 def claim_from_template(
     template: Mapping[str, Any], *, owner: Mapping[str, Any], of: Resource, entry: str, name: str
 ) -> Object:
-    """Return the claim for an entry of a pod or PodGroup.
+    """Return the claim to create for an entry of spec.resourceClaims of a pod or PodGroup.
 
     owner: the pod or PodGroup.
     of: resource of the owner.

@@ -88,7 +88,7 @@ def _ebs(source: Mapping[str, Any], volume: Mapping[str, Any] | None, _name: str
 
 
 def _ebs_handle(volume_id: str) -> str:
-    """Return the volume id of EBS; "aws://zone/vol-1" and "aws:///vol-1" are also valid."""
+    """Return the id of an EBS volume, "vol-1", from its volumeID: the id, "aws://zone/vol-1" or "aws:///vol-1"."""
     if not volume_id.startswith("aws://"):
         return volume_id
     path = volume_id.removeprefix("aws://").partition("/")[2].strip("/")

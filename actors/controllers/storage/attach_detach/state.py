@@ -68,14 +68,14 @@ class DesiredState:
         self._uids: dict[Key, set[str]] = {}  # uids by key of the pod
 
     def add_node(self, node: str) -> bool:
-        """Include a node. Return False if it is included already."""
+        """Add a node for which the controller attaches volumes. Return False if it was added before."""
         if node in self._nodes:
             return False
         self._nodes[node] = {}
         return True
 
     def remove_node(self, node: str) -> bool:
-        """Exclude a node. If pods on the node still use volumes, the node remains included, and False is returned."""
+        """Remove a node. If pods on the node still use volumes, the node is kept, and False is returned."""
         if self._nodes.get(node):
             return False
         self._nodes.pop(node, None)
@@ -85,7 +85,7 @@ class DesiredState:
         return node in self._nodes
 
     def add(self, pod: PodReference, spec: VolumeSpec, node: str) -> None:
-        """Record that a pod uses a volume. Raises KeyError if the node is not included."""
+        """Record that a pod uses a volume. Raises KeyError if the pod's node was not added."""
         volume = spec.unique_name
         desired = self._nodes[node].get(volume)
         if desired is None:
