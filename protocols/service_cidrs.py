@@ -12,8 +12,10 @@ from typing import Any
 
 from kcm.protocols.bounded_cache import bounded_cache
 from kcm.protocols.conditions import find_condition
+from kcm.protocols.field_types import TEXT, check
 from kcm.protocols.objects import is_deleting, labels_of
 
+_FIELDS = {"spec": {"cidrs": [TEXT]}}
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -48,7 +50,8 @@ def family_of(value: Address | Network) -> str:
 
 
 def networks_of(service_cidr: Mapping[str, Any]) -> Iterator[Network]:
-    """Yield the networks of a ServiceCIDR. Invalid CIDRs are skipped."""
+    """Yield the networks of a ServiceCIDR. Invalid CIDRs are skipped. Raises ValueError for a field of another type."""
+    check(service_cidr, _FIELDS)
     for cidr in (service_cidr.get("spec") or {}).get("cidrs") or ():
         network = parse_network(cidr)
         if network is not None:

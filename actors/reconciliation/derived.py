@@ -18,7 +18,7 @@ NODE = "node"
 
 
 def node_of(pod: Object) -> Iterable[str]:
-    return (pod.get("spec", {}).get("nodeName") or "",)
+    return ((pod.get("spec") or {}).get("nodeName") or "",)
 
 
 PODS_BY_NODE = Index(PODS, NODE, node_of)  # by spec.nodeName; pods without one are under ""

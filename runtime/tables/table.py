@@ -268,8 +268,8 @@ class Table:
     def make_entry(self, obj: Object, raw: bytes) -> Entry:
         """Return an entry for `put`. Raises ValueError if the name or a numeric resourceVersion is missing.
 
-        Also raises the errors of `derive` and of the indexes for a malformed object (TypeError, KeyError,
-        AttributeError, ValueError).
+        Also raises ValueError for a malformed object, with the field of another type. If that is not known, the error
+        is that of `derive` or of an index (TypeError, KeyError, AttributeError, ValueError).
         """
         # Called for each version of each object, so `meta` is read without accessor functions.
         meta = obj["metadata"]
@@ -290,18 +290,24 @@ class Table:
         values.append((OWNER, owner_value(namespace=namespace, controller=controller)))
         if namespace:
             values.append((NAMESPACE, namespace))
-        for index, values_of in self._indexes.items():
-            values.extend([(index, value) for value in values_of(obj)])
-        return Entry(
-            key=f"{namespace}/{name}" if namespace else name,
-            uid=meta.get("uid") or "",
-            resource_version=version,
-            raw=raw,
-            controller=controller,
-            facts=self._derive(obj) if self._derive is not None else None,
-            values=self._shared_values(tuple(values)),
-            finalizers=finalizers_of(obj) if "finalizers" in meta else (),
-        )
+        try:
+            for index, values_of in self._indexes.items():
+                values.extend([(index, value) for value in values_of(obj)])
+            return Entry(
+                key=f"{namespace}/{name}" if namespace else name,
+                uid=meta.get("uid") or "",
+                resource_version=version,
+                raw=raw,
+                controller=controller,
+                facts=self._derive(obj) if self._derive is not None else None,
+                values=self._shared_values(tuple(values)),
+                finalizers=finalizers_of(obj) if "finalizers" in meta else (),
+            )
+        except (TypeError, KeyError, AttributeError):
+            from kcm.protocols.object_shapes import check_fields  # few objects are malformed
+
+            check_fields(self.resource.id, obj)
+            raise
 
     def _shared(self, owner: OwnerRef) -> OwnerRef:
         if len(self._owners) > self._most_shared:

@@ -43,6 +43,7 @@ from kcm.actors.reconciliation import (
 )
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Queue
 from kcm.protocols.conditions import find_condition
+from kcm.protocols.field_types import MAP, check
 from kcm.protocols.messages.commands import Patch, PatchType
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.messages.watches import EventType
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
 
 NAME = "service-cidr-controller"
 GATE = "MultiCIDRServiceAllocator"
+FIELDS = {"status": {"conditions": [MAP]}}  # types that a sync requires
 FINALIZER = "networking.k8s.io/service-cidr-finalizer"
 GRACE_PERIOD = 10.0  # seconds after the deletion for which the finalizer is kept
 RETRIES = 15
@@ -195,6 +197,7 @@ class ServiceCidrs:
             self._deleted_at.pop(key, None)
             self._log.debug("ServiceCIDR no longer exist", key=key)
             return None
+        check(found, FIELDS)
         if is_deleting(found):
             return (yield from self._finish(key, found))
         if FINALIZER not in finalizers_of(found):

@@ -70,7 +70,7 @@ def claims_of_pod(change: Change, _tables: Tables) -> Iterator[Key]:
     old, new = change.old, change.new
     if old is not None and uid_of(old) != uid_of(new):
         yield from claim_keys(old)
-    if change.deleted or is_pod_ended(new) or not new["spec"].get("nodeName"):
+    if change.deleted or is_pod_ended(new) or not (new.get("spec") or {}).get("nodeName"):
         yield from claim_keys(new)
 
 

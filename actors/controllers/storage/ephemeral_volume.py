@@ -42,6 +42,7 @@ from kcm.actors.reconciliation import (
     step,
 )
 from kcm.actors.reconciliation.specs import ControllerSpec, Index, Queue
+from kcm.protocols.field_types import MAP, check
 from kcm.protocols.messages.outcomes import Refused
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, make_key, namespace_of
@@ -98,6 +99,7 @@ PODS_WITH_EPHEMERAL_VOLUMES = Index(PODS, EPHEMERAL, _has_ephemeral_volumes)
 
 def claim_for(pod: Object, volume: Mapping[str, Any]) -> Object:
     """Return the claim to create for an ephemeral volume of a pod."""
+    check(volume["ephemeral"], {"volumeClaimTemplate": {"metadata": MAP, "spec": MAP}}, at=f"volume {volume['name']}")
     template = volume["ephemeral"].get("volumeClaimTemplate") or {}
     from_template = template.get("metadata") or {}
     meta: Object = {"name": ephemeral_claim_name(pod, volume), "namespace": namespace_of(pod)}

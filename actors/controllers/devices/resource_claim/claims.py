@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from kcm.protocols.field_types import MAP, check
 from kcm.protocols.objects import Object, finalizers_of, metadata, name_of, namespace_of, uid_of
 from kcm.protocols.pods import PodFacts, is_terminal
 from kcm.protocols.resource_claims import (
@@ -18,6 +19,9 @@ from kcm.protocols.resource_claims import (
 )
 from kcm.protocols.resources import Resource
 
+TEMPLATE = {  # types of the fields that become a claim
+    "spec": {"metadata": {"annotations": MAP, "labels": MAP}, "spec": {"devices": {"requests": [{"exactly": MAP}]}}}
+}
 _MAX_BASE = 57  # characters; leaves room for a hyphen and 5 random characters in a name of 63
 
 
@@ -39,6 +43,7 @@ def disabled_feature(template: Mapping[str, Any], *, admin_access: bool, priorit
 
     admin_access, prioritized_list: whether the feature gates DRAAdminAccess and DRAPrioritizedList are enabled.
     """
+    check(template, TEMPLATE)
     spec = (template.get("spec") or {}).get("spec") or {}
     if not admin_access and requests_admin_access(spec):
         return "admin access is requested, but the feature is disabled"

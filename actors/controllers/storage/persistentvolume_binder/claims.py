@@ -21,6 +21,7 @@ from kcm.actors.controllers.storage.persistentvolume_binder.plugins import NoPlu
 from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes, read_live
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
 from kcm.actors.reconciliation import Enqueue, Step, must, must_object, record, step, update
+from kcm.protocols.field_types import TEXT, check
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.events import Record, RecordType
 from kcm.protocols.objects import Key, Object, annotations_of, key_of, name_of, uid_of
@@ -188,6 +189,7 @@ class Claims:
             text = f'storageclass.storage.k8s.io "{class_of(claim)}" not found'
             yield _event(claim, "Warning", "ProvisioningFailed", text)
             return
+        check(class_, {"provisioner": TEXT}, at="storage class")
         try:
             external = is_external(class_.get("provisioner") or "")
         except NoPluginError as err:
