@@ -316,7 +316,7 @@ def seen_repeatedly(read: Callable[[], T]) -> list[T]:
     return seen
 
 
-def test_names_of_claims_that_are_known_at_different_times(gated: RealServer) -> None:
+def test_names_of_claims_that_are_created_at_different_times_stay_in_the_status(gated: RealServer) -> None:
     """Both stay in the status. The real manager applies one and thereby removes the other, without an end."""
     with real_manager(gated, f"--controllers={NAMES}", GATES):
         theirs = names_known_one_by_one(Scene(in_namespace(gated.kubeconfig, "names-a")))

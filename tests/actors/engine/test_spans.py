@@ -420,7 +420,7 @@ def test_newest_events_of_a_key_are_recorded() -> None:
     assert woken_by == tuple(f"MODIFIED configmaps default/a at {version}" for version in range(5, 13))
 
 
-def test_messages_of_the_journal_are_named() -> None:
+def test_spans_have_the_number_of_their_message_in_the_journal() -> None:
     rig = TracingRig()
     rig.reconcile("5")
     write, reconciliation = rig.exporter.get_finished_spans()

@@ -370,7 +370,7 @@ def test_objects_up_to_the_checkpoint_are_patched() -> None:
 @pytest.mark.parametrize(
     "given", [migration(RUNNING), migration(SUCCEEDED, version="5"), migration(FAILED, version="5")]
 )
-def test_migration_without_work(given: Object) -> None:
+def test_migration_that_is_not_ready_or_has_ended_writes_nothing(given: Object) -> None:
     assert Cluster(given, deployments=OBJECTS).migrate().commands == []
 
 
@@ -413,7 +413,7 @@ def test_fatal_patch_error_fails_the_migration(outcome: Outcome) -> None:
     assert [shown(status)[1:] for status in statuses(driven)] == [[unhandled("is invalid")]]
 
 
-def test_conflict_is_ignored() -> None:
+def test_object_whose_patch_conflicts_counts_as_migrated() -> None:
     driven = Cluster(migration(RUNNING, version="100"), deployments=OBJECTS, answer=failing(Conflict("x"))).migrate()
     assert len(patches(driven)) == 2
     assert [shown(status)[1:] for status in statuses(driven)] == [[("Succeeded", "True", "")]]
@@ -432,13 +432,13 @@ def test_unreadable_object_delays_the_migration() -> None:
     assert cluster.migrate(raises=UnreadableError).commands == []
 
 
-def test_condition_is_set_once() -> None:
+def test_condition_that_exists_is_kept() -> None:
     given = migration(condition("Failed", "False"))
     assert with_condition(given, "Failed", "R", "m", NOW) == given
     assert len(with_condition(given, "Succeeded", "R", "m", NOW)["status"]["conditions"]) == 2
 
 
-def test_messages() -> None:
+def test_restart_is_ignored_and_other_messages_are_errors() -> None:
     reconciler = Cluster().reconciler
     assert reconciler.on_message(Restarted("x", 1)) == ()
     with pytest.raises(TypeError):

@@ -127,7 +127,7 @@ def test_unserved_resource_is_reported() -> None:
         ({"apiVersion": "", "kind": ""}, None),
     ],
 )
-def test_kind_of_parameters(kind: Object | None, found: MatchedKind | None) -> None:
+def test_kind_of_parameters_is_that_of_the_param_kind(kind: Object | None, found: MatchedKind | None) -> None:
     assert params_kind(policy(**({"paramKind": kind} if kind is not None else {}))) == found
 
 
@@ -191,7 +191,7 @@ CHECKS: dict[str, tuple[list[str], dict[str, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("expressions", "warnings"), CHECKS.values(), ids=CHECKS.keys())
-def test_warnings_are_written(expressions: list[str], warnings: dict[str, list[str]]) -> None:
+def test_warnings_of_a_check_are_written_to_the_status(expressions: list[str], warnings: dict[str, list[str]]) -> None:
     status = written(sync(policy(*expressions)))
     assert status["observedGeneration"] == 2
     entries = status["typeChecking"].get("expressionWarnings", [])
@@ -218,7 +218,7 @@ def test_deleted_policy_needs_no_work() -> None:
     assert drive(reconciler, "p", bench.accept, tables=bench.tables).commands == []
 
 
-def test_parameters_are_checked() -> None:
+def test_expressions_are_checked_against_the_schema_of_the_parameters() -> None:
     params = {"paramKind": {"apiVersion": "v1", "kind": "ConfigMap"}}
     status = written(sync(policy("object.spec.replicas < params.limit", "params.data['a'] == 'b'", **params)))
     [entry] = status["typeChecking"]["expressionWarnings"]

@@ -49,7 +49,9 @@ from tests.actors.controllers.devices.claim_scene import (
         (pod("test-pod", group="other"), OF_GROUP, True, "(neither Pod nor PodGroup other is the owner)"),
     ],
 )
-def test_owner_of_a_generated_claim(user: Object, owner: Object | None, accept_group: bool, problem: str) -> None:
+def test_pod_uses_a_generated_claim_only_if_it_or_its_group_is_the_owner(
+    user: Object, owner: Object | None, accept_group: bool, problem: str
+) -> None:
     text = owner_problem(user, claim(owner=owner), accept_group=accept_group)
     whole = f"ResourceClaim {NAMESPACE}/{GENERATED} was not created for Pod {NAMESPACE}/test-pod {problem}"
     assert text == (whole if problem else "")
@@ -67,7 +69,9 @@ def test_owner_of_a_generated_claim(user: Object, owner: Object | None, accept_g
         (POD, [GROUP_CONSUMER], True, False),
     ],
 )
-def test_reservation_for_a_pod(user: Object, reserved: list[Object], accept_group: bool, expected: bool) -> None:
+def test_claim_is_reserved_for_the_pod_or_its_group(
+    user: Object, reserved: list[Object], accept_group: bool, expected: bool
+) -> None:
     assert is_reserved_for(user, claim(reserved=reserved), accept_group=accept_group) is expected
 
 
@@ -86,7 +90,7 @@ def exactly(value: bool | None) -> Object:
         ([exactly(None), exactly(False)], False),
     ],
 )
-def test_admin_access_of_a_claim(requests: Any, admin: bool) -> None:
+def test_claim_has_admin_access_if_a_request_has(requests: Any, admin: bool) -> None:
     made = claim(spec={"devices": {"requests": requests}} if requests else {})
     assert resource_claim_facts(made).admin_access is admin
 

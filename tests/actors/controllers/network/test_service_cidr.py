@@ -122,7 +122,7 @@ def larger(*cidrs: str) -> Object:
         ([ours(deleted=11, finalizers=["example.com/other"])], [], []),
     ],
 )
-def test_sync_writes_as_upstream(cidrs: list[Object], addresses: list[str], written: list[str]) -> None:
+def test_sync_writes_what_upstream_writes(cidrs: list[Object], addresses: list[str], written: list[str]) -> None:
     assert Scene(cidrs, map(address, addresses)).written() == written
 
 

@@ -201,7 +201,7 @@ def test_pod_that_is_being_deleted_is_not_enqueued() -> None:
     assert list(existing_pod(change(going, "ADDED"), scene.bench.tables)) == []
 
 
-def test_claims_in_a_cluster(cluster: SimulatedCluster) -> None:
+def test_claims_are_created_for_pods_of_a_cluster(cluster: SimulatedCluster) -> None:
     cluster.manager(controllers=[SPEC])
 
     def created(name: str) -> object:

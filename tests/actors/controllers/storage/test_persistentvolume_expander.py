@@ -164,7 +164,7 @@ def test_missing_or_foreign_volume_is_retried(disk: Object | None, error: type[E
     assert Scene(claim(), disk).reconcile(raises=error).events == []
 
 
-def test_deleted_claim_needs_nothing() -> None:
+def test_nothing_is_written_for_a_deleted_claim() -> None:
     scene = Scene(claim(), volume(CSI))
     scene.bench.hide(PERSISTENT_VOLUME_CLAIMS, KEY)
     assert scene.reconcile().commands == []

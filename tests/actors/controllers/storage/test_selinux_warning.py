@@ -447,6 +447,6 @@ RESERVED = {"metadata": {"name": "disk"}, "spec": {**CSI, "claimRef": {"namespac
         (driver_that_changed, change(driver(mounts=None), type_="DELETED"), []),
     ],
 )
-def test_changes_that_enqueue(to: Any, seen: Change, keys: list[str]) -> None:
+def test_keys_of_a_change(to: Any, seen: Change, keys: list[str]) -> None:
     scene = Scene(USED, pod("other", claim="another"))
     assert list(to(seen, scene.bench.tables)) == keys

@@ -108,7 +108,7 @@ def test_finalizer_is_kept_while_pods_use_the_group(
     assert scene.reconcile().of(Update) == []
 
 
-def test_missing_group_needs_nothing() -> None:
+def test_nothing_is_written_for_a_missing_group() -> None:
     assert Scene([]).reconcile().commands == []
 
 

@@ -222,7 +222,7 @@ def test_device_with_admin_access_may_be_allocated_again() -> None:
     assert world.node() == "hollow-node-0"
 
 
-def test_pod_follows_its_devices() -> None:
+def test_pod_runs_on_the_node_that_has_its_devices() -> None:
     nodes = [hollow_node(), hollow_node("hollow-node-1")]
     assert World(claims=[claim()], slices=[published("hollow-node-1")], nodes=nodes).node() == "hollow-node-1"
 

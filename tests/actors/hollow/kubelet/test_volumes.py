@@ -128,7 +128,7 @@ def test_csi_node_names_the_drivers_of_its_node() -> None:
     assert node_ids(node(), drivers) == '{"a.io":"n","hollow.kcm.dev":"n"}'
 
 
-def test_names_are_those_of_upstream() -> None:
+def test_names_of_volumes_attachments_and_finalizers_are_those_of_upstream() -> None:
     source = CsiSource("d.io", "handle")
     assert source.unique_name == "kubernetes.io/csi/d.io^handle"
     assert attachment_name(source, "n") == "csi-944c96c9260e0c68443902be193c8dc740c5ba29973515900ebf065cef749aee"

@@ -59,13 +59,14 @@ def create_claim(cluster: SimulatedCluster, name: str, *, mode: str = "ReadWrite
     cluster.create(PERSISTENT_VOLUME_CLAIMS, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
 
 
-def create_pod(cluster: SimulatedCluster, name: str, claim: str) -> None:
+def create_pod(cluster: SimulatedCluster, name: str, claim: str, **spec: str) -> None:
     mounts = [{"name": "data", "mountPath": "/data"}]
-    spec = {
+    whole = {
         "containers": [{"name": "c", "image": "i", "volumeMounts": mounts}],
         "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}],
+        **spec,
     }
-    cluster.create(PODS, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+    cluster.create(PODS, {"metadata": {"name": name, "namespace": "default"}, "spec": whole})
 
 
 def pod_phase(cluster: SimulatedCluster, name: str) -> str:
@@ -115,13 +116,7 @@ def test_kubelet_mounts_a_claim_of_one_pod_only_once(small: SimulatedCluster) ->
     create_claim(small, "own", mode="ReadWriteOncePod")
     create_pod(small, "one", "own")
     small.run_for(5)
-    mounts = [{"name": "data", "mountPath": "/data"}]
-    spec = {
-        "nodeName": "hollow-node-0",
-        "containers": [{"name": "c", "image": "i", "volumeMounts": mounts}],
-        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "own"}}],
-    }
-    small.create(PODS, {"metadata": {"name": "two", "namespace": "default"}, "spec": spec})
+    create_pod(small, "two", "own", nodeName="hollow-node-0")  # without the scheduler
     small.run_for(5)
     assert pod_phase(small, "two") == "Pending"
     (text,) = {event["message"] for event in small.list(EVENTS) if event["reason"] == "FailedMount"}

@@ -528,7 +528,7 @@ def test_volume_whose_attachment_is_deleted_is_attached_again_by_the_pass(
 # Metrics.
 
 
-def test_volumes_are_counted() -> None:
+def test_metrics_count_volumes_by_plugin_and_state() -> None:
     scene = attached_scene()
     plugin = f"kubernetes.io/csi:{DRIVER}"
     assert scene.metric(IN_USE_VOLUMES, "n1", plugin) == 1

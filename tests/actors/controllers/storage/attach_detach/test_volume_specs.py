@@ -256,7 +256,9 @@ def tables(*volumes: Object, claims: tuple[Object, ...] = (), drivers: tuple[Obj
         ),
     ],
 )
-def test_unique_names_and_access_modes(volume: Object, unique_name: str, shared: bool) -> None:
+def test_volume_has_the_unique_name_of_upstream_and_may_be_shared_by_nodes(
+    volume: Object, unique_name: str, shared: bool
+) -> None:
     found = of_persistent_volume(volume)
     assert (found.unique_name, found.shared, found.name) == (unique_name, shared, "disk")
     assert is_attachable(tables(), found)
