@@ -7,7 +7,7 @@ Source: kubernetes pkg/registry/rbac/validation/rule.go (v1.36). Bindings are vi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
 from kcm.protocols.objects import Key, Object, decode_object, make_key, name_of, namespace_of, split_key
@@ -61,7 +61,8 @@ class RoleIndex:
     def __init__(self, state: State) -> None:
         self._state = state
         self._bindings: dict[tuple[str, Key], _Binding] = {}
-        self._of_subject: dict[tuple[str, str], dict[tuple[str, Key], None]] = {}  # by namespace and subject
+        # By subject and namespace ("" for ClusterRoleBindings).
+        self._of_subject: dict[str, dict[str, dict[tuple[str, Key], None]]] = {}
         self._rules: dict[tuple[str, Key], tuple[Rule, ...]] = {}
         self._changed: set[tuple[str, Key]] = {
             (storage, key)
@@ -90,11 +91,19 @@ class RoleIndex:
 
     def visit(self, user: User, namespace: str) -> Iterator[Granted | MissingRole]:
         """Yield all rules of a user: first from ClusterRoleBindings, then from the namespace's RoleBindings."""
-        subjects = {f"{_BY_USER}{user.name}", *(f"{_BY_GROUP}{group}" for group in user.groups)}
+        subjects = _subjects_of(user)
         for where in ("", namespace) if namespace else ("",):
-            found = {binding for subject in subjects for binding in self._of_subject.get((where, subject), ())}
+            found = {binding for subject in subjects for binding in self._of_subject.get(subject, {}).get(where, ())}
             for binding in sorted(found):
                 yield from self._granted(self._bindings[binding], subjects)
+
+    def bound_in(self, user: User) -> tuple[Container[str], ...]:
+        """Return the namespaces with RoleBindings for a user, in one container for each subject that the user matches.
+
+        The containers must not be used after the next `refresh` that returns True.
+        """
+        found = (self._of_subject.get(subject) for subject in _subjects_of(user))
+        return tuple([by_namespace for by_namespace in found if by_namespace and by_namespace.keys() != {""}])
 
     def role_rules(self, kind: str, name: str, namespace: str) -> tuple[Rule, ...] | None:
         """Return the rules of a role, or None if it does not exist.
@@ -112,8 +121,9 @@ class RoleIndex:
             yield MissingRole(kind, split_key(binding.role_key)[1])
             return
         called = next(shown for subject, shown in binding.subjects if subject in subjects)
+        source = f"{binding.shown} to {called}"
         for rule in rules:
-            yield Granted(f"{binding.shown} to {called}", rule)
+            yield Granted(source, rule)
 
     def _rules_of(self, storage: str, key: Key) -> tuple[Rule, ...] | None:
         found = self._rules.get((storage, key))
@@ -126,18 +136,27 @@ class RoleIndex:
 
     def _forget(self, place: tuple[str, Key]) -> None:
         binding = self._bindings.pop(place, None)
+        namespace = split_key(place[1])[0]
         for subject, _ in () if binding is None else binding.subjects:
-            where = (split_key(place[1])[0], subject)
-            bound = self._of_subject.get(where)
-            if bound is not None:
-                bound.pop(place, None)
-                if not bound:
-                    del self._of_subject[where]
+            by_namespace = self._of_subject.get(subject, {})
+            bound = by_namespace.get(namespace)
+            if bound is None:
+                continue  # the binding names the subject twice
+            bound.pop(place, None)
+            if not bound:
+                del by_namespace[namespace]
+                if not by_namespace:
+                    del self._of_subject[subject]
 
     def _keep(self, place: tuple[str, Key], obj: Object) -> None:
         binding = self._bindings[place] = _read(obj)
         for subject, _ in binding.subjects:
-            self._of_subject.setdefault((namespace_of(obj), subject), {})[place] = None
+            self._of_subject.setdefault(subject, {}).setdefault(namespace_of(obj), {})[place] = None
+
+
+def _subjects_of(user: User) -> set[str]:
+    """Return the keys in the index of the subjects that a user matches."""
+    return {f"{_BY_USER}{user.name}", *(f"{_BY_GROUP}{group}" for group in user.groups)}
 
 
 def _read(obj: Object) -> _Binding:

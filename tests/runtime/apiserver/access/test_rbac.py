@@ -230,4 +230,28 @@ def test_number_of_cached_decisions_is_limited_for_all_users_together(
     for number in range(60):
         for name in ("jane", "joe", "jim"):
             found.authorize(User(f"{name}{number % 7}"), RequestInfo("get", "", "v1", f"r{number}"))
-            assert sum(map(len, found._kept.values())) <= 50
+            assert sum(len(of_user.kept) for of_user in found._kept.values()) <= 50
+
+
+def test_decision_is_shared_by_namespaces_without_bindings_for_the_user(api: Api) -> None:
+    role(api, "reader", {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]})
+    role(api, "writer", {"verbs": ["create"], "apiGroups": [""], "resources": ["pods"]})
+    bind(api, "reader", "User:jane")
+    bind(api, "writer", "Group:writers", namespace="ns1")
+    index = RoleIndex(api.server._state)
+    found, jane = rbac.Rbac(index), User("jane", groups=("writers",))
+
+    def allowed(verb: str, namespace: str) -> bool:
+        return found.authorize(jane, RequestInfo(verb, "", "v1", "pods", "", namespace)).allowed
+
+    for namespace in ("", "ns1", "ns2", *(f"other-{number}" for number in range(100))):
+        assert allowed("get", namespace)
+        assert allowed("create", namespace) is (namespace == "ns1")
+    (of_jane,) = found._kept.values()
+    assert len(of_jane.kept) == 4, "two verbs: in ns1, and elsewhere"
+    bind(api, "writer", "User:jane", namespace="ns2")
+    index.note("rolebindings.rbac.authorization.k8s.io", "ns2/writer")
+    assert [allowed("create", namespace) for namespace in ("ns1", "ns2", "other-1")] == [True, True, False]
+    assert api.send("DELETE", f"{RBAC}/namespaces/ns1/rolebindings/writer").status == 200
+    index.note("rolebindings.rbac.authorization.k8s.io", "ns1/writer")
+    assert [allowed("create", namespace) for namespace in ("ns1", "ns2", "other-1")] == [False, True, False]
