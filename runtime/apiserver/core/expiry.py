@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import insort
-from collections import deque
+from operator import itemgetter
 
 from kcm.protocols.objects import Key, Object, decode_object, metadata
 from kcm.protocols.times import parse_time
 from kcm.runtime.apiserver.core.cluster import Cluster
-from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
 
 class Expiry:
@@ -19,53 +18,69 @@ class Expiry:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._due: dict[str, deque[tuple[float, Key, int]]] = {}  # storage → (when, key, revision), soonest first
+        # storage → Unix time at which each stored object expires, soonest first
+        self._due: dict[str, dict[Key, float]] = {}
+        self._unsorted: set[str] = set()  # storages with a time that was restored after an undone write
         now = cluster.clock.now()
         for definition in cluster.registry:
             ttl = definition.strategy.ttl
             if ttl is not None and definition.is_stored:
                 records = cluster.state.collection(definition.storage).records
-                known = [
-                    (min(_last_written(decode_object(record.raw), now) + ttl, now + ttl), key, record.revision)
-                    for key, record in records.items()
-                ]
-                self._due[definition.storage] = deque(sorted(known))
+                self._due[definition.storage] = {
+                    key: _expiration(decode_object(record.raw), ttl, now) for key, record in records.items()
+                }
+                self._unsorted.add(definition.storage)
 
     def react(self, change: StoreChange) -> None:
-        due = self._due.get(change.storage)
-        definition = self._cluster.registry.of_storage(change.storage)
-        if due is None or definition is None or definition.strategy.ttl is None or change.type == DELETED:
+        due, ttl = self._due.get(change.storage), self._ttl(change.storage)
+        if due is None or ttl is None:
             return
-        due.append((self._cluster.clock.now() + definition.strategy.ttl, change.key, change.revision))
+        due.pop(change.key, None)  # the new time is the last one
+        if change.type != DELETED:
+            due[change.key] = self._cluster.clock.now() + ttl
 
     def undo(self, change: StoreChange) -> None:
-        due = self._due.get(change.storage)
-        if due is None:
+        """Restore the time of an object: that of its last write according to the object, as after a restart."""
+        due, ttl = self._due.get(change.storage), self._ttl(change.storage)
+        if due is None or ttl is None:
             return
-        if due and due[-1][1:] == (change.key, change.revision):
-            due.pop()
-        if change.type == DELETED:  # perhaps by `tick`, which has removed the entry
-            self._reschedule(change.storage, change.key, decode_object(change.previous))
-
-    def _reschedule(self, storage: str, key: Key, event: Object) -> None:
-        """Schedule the removal of an event whose deletion was rolled back. A duplicate entry has no effect."""
-        definition, now = self._cluster.registry.of_storage(storage), self._cluster.clock.now()
-        ttl = definition.strategy.ttl if definition is not None else None
-        if ttl is not None:
-            when = min(_last_written(event, now) + ttl, now + ttl)
-            insort(self._due[storage], (when, key, int(metadata(event)["resourceVersion"])))
+        if change.type == ADDED:
+            due.pop(change.key, None)
+        else:
+            due[change.key] = _expiration(decode_object(change.previous), ttl, self._cluster.clock.now())
+            self._unsorted.add(change.storage)
 
     def is_due(self, now: float) -> bool:
         """Report whether an object has expired, so that `tick` would remove it. now: Unix time in seconds."""
-        return any(due and due[0][0] <= now for due in self._due.values())
+        return any(due and next(iter(due.values())) <= now for due in self._sorted().values())
 
     def tick(self, now: float) -> None:
-        for storage, due in self._due.items():
-            while due and due[0][0] <= now:
-                _, key, revision = due.popleft()
+        for storage, due in self._sorted().items():
+            expired = []
+            for key, when in due.items():
+                if when > now:
+                    break
+                expired.append(key)
+            for key in expired:
+                del due[key]
                 record = self._cluster.state.get(storage, key)
-                if record is not None and record.revision == revision:  # A written object has a newer entry.
+                if record is not None:
                     self._cluster.state.remove(storage, key, decode_object(record.raw))
+
+    def _ttl(self, storage: str) -> float | None:
+        definition = self._cluster.registry.of_storage(storage)
+        return None if definition is None else definition.strategy.ttl
+
+    def _sorted(self) -> dict[str, dict[Key, float]]:
+        for storage in self._unsorted:
+            self._due[storage] = dict(sorted(self._due[storage].items(), key=itemgetter(1)))
+        self._unsorted.clear()
+        return self._due
+
+
+def _expiration(event: Object, ttl: float, now: float) -> float:
+    """Return the time at which an event expires that was written by an earlier process, or whose write was undone."""
+    return min(_last_written(event, now) + ttl, now + ttl)
 
 
 def _last_written(event: Object, now: float) -> float:

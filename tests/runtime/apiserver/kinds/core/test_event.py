@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from kcm.runtime.apiserver.core.expiry import Expiry
 from tests.runtime.apiserver.kinds.printers import cells
 
 EVENT = {
@@ -88,6 +89,16 @@ def test_event_expires_an_hour_after_its_last_write(api):
     assert listener.seen == [("MODIFIED", "busy"), ("DELETED", "e")]
     api.advance(3000)
     assert api.list("events").names == []
+
+
+def test_expiry_keeps_no_times_of_deleted_and_rewritten_events(api):
+    (expiry,) = [found for found in api.server._transactions.reactions if isinstance(found, Expiry)]
+    for number in range(5):
+        api.create("events", {**EVENT, "metadata": {"name": f"e{number}"}})
+        api.patch("events", f"e{number}", {"count": 2})
+    for number in range(4):
+        api.delete("events", f"e{number}")
+    assert [list(due) for due in expiry._due.values()] == [["default/e4"]]
 
 
 def test_event_must_be_in_the_namespace_of_its_object(api):
