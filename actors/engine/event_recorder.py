@@ -7,7 +7,8 @@ a patch. One source may write 25 events about one object at once, then one every
 
 Source: kubernetes v1.36 client-go/tools/record/{events_cache,event}.go. Differs: a repeated event updates the write
 that is still queued, so that a burst takes one write for each event instead of one for each repetition; upstream drops
-events that it cannot write in time.
+events that it cannot write in time. Upstream's caches keep the newest 4,096 values; here values that are equal to new
+ones because of their age are evicted earlier.
 """
 
 from __future__ import annotations
@@ -52,6 +53,14 @@ class _Recent(Generic[K, V]):
     def __init__(self, most: int = CACHE) -> None:
         self._most = most
         self._values: OrderedDict[K, V] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def expire(self, is_as_new: Callable[[V], bool]) -> None:
+        """Evict the least recently used values as long as they are as new, so that their loss has no effect."""
+        while self._values and is_as_new(next(iter(self._values.values()))):
+            self._values.popitem(last=False)
 
     def get(self, key: K, make: Callable[[], V]) -> V:
         value = self._values.get(key)
@@ -99,6 +108,8 @@ class Correlator:
 
     def correlate(self, event: Record, now: float) -> EventWrite | None:
         """Return the write of this event, or None if its source exceeds its rate for this object."""
+        self._similar.expire(lambda similar: now - similar.last > SIMILAR_SECONDS)
+        self._spam.expire(lambda bucket: bucket.saturation(now) == 0.0)
         about = (event.component, event.kind, event.namespace, event.name, event.uid, event.api_version)
         kind_of = (*about, event.type, event.reason)
         identity = self._identity(event, kind_of, now)

@@ -14,6 +14,8 @@ class TokenBucket:
     qps < 0: no limit, as in client-go. qps == 0: no tokens after the first burst.
     """
 
+    __slots__ = ("_at", "_burst", "_qps", "_tokens")
+
     def __init__(self, *, qps: float, burst: int, now: float) -> None:
         self._qps, self._burst = qps, max(1, burst)
         self._tokens, self._at = float(self._burst), now

@@ -91,6 +91,25 @@ def test_events_ten_minutes_apart_are_not_combined() -> None:
         assert not telling.message.startswith(COMBINED)
 
 
+def test_values_that_are_as_new_are_evicted_from_the_caches() -> None:
+    correlator = Correlator()
+    for number in range(1000):  # one event about each object, every second
+        assert correlator.correlate(event(name=f"web-{number}"), now=float(number)) is not None
+    assert len(correlator._similar) == 601, "similar events are combined for ten minutes"
+    assert len(correlator._spam) == 300, "the bucket of a source is full again after five minutes"
+    assert len(correlator._written) == 1000, "a repeated event is counted, also much later"
+
+
+def test_eviction_keeps_the_limit_of_a_source_that_has_used_it_up() -> None:
+    correlator = Correlator()
+    for number in range(25):
+        correlator.correlate(event(), now=float(number))
+    for second in range(25, 325, 10):
+        assert correlator.correlate(event(name=f"other-{second}"), now=float(second)) is not None
+    assert correlator.correlate(event(), now=400.0) is not None, "one more each five minutes"
+    assert correlator.correlate(event(), now=401.0) is None
+
+
 def test_another_field_path_is_another_event() -> None:
     correlator = Correlator()
     first = correlator.correlate(event(field_path="spec.a"), now=0.0)
