@@ -14,7 +14,7 @@ from kcm.actors.hollow.scheduler.node_fit import NodeUsage
 from kcm.protocols.objects import Key
 
 _NOBODY: Mapping[str, int] = {}
-_MOST_SHARED = 10_000
+_SPARE = 1000  # shared Demands that are kept beyond those of twice the placed pods
 
 
 class Placement(NamedTuple):
@@ -78,8 +78,8 @@ class Placements:
 
     def shared(self, demand: Demand) -> Demand:
         """Return an equal Demand, the same object for equal arguments, to save memory."""
-        if len(self._demands) > _MOST_SHARED:
-            self._demands = {}
+        if len(self._demands) > 2 * len(self._placed) + _SPARE:
+            self._demands = {}  # most belong to deleted pods
         return self._demands.setdefault(demand, demand)
 
     def _count(self, placement: Placement, times: int) -> None:

@@ -26,7 +26,7 @@ INDEX_LABEL = "apps.kubernetes.io/pod-index"
 _MEMBER = re.compile(r"(.*)-(0|[1-9][0-9]*)")
 
 
-@lru_cache(maxsize=65_536)  # every sync of a set calls this several times for each of its pods
+@lru_cache(maxsize=1024)
 def parent_and_ordinal(name: str) -> tuple[str, int]:
     """Split a pod name such as web-3 into ("web", 3). Return ("", -1) if it does not end with an int32 ordinal."""
     found = _MEMBER.fullmatch(name)
@@ -41,7 +41,7 @@ def ordinal_of(pod: str, parent: str) -> int | None:
     return ordinal if found == parent and ordinal >= 0 else None
 
 
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=16_384)  # every sync of a set calls this several times for each of its pods
 def ordinal_of_key(pod: Key, parent: str) -> int | None:
     return ordinal_of(split_key(pod)[1], parent)
 

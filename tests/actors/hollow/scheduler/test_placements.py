@@ -83,3 +83,14 @@ def test_sums_equal_those_of_the_existing_pods(steps: Any) -> None:
         assert +usage.ports == +expected.ports
         owned = sum(where == node and demand.owner == "rs" for where, demand in there.values())
         assert placements.siblings("rs").get(node, 0) == owned
+
+
+def test_demands_of_deleted_pods_are_not_kept() -> None:
+    placements = Placements()
+    for number in range(5000):  # each pod has an owner of its own, and so a Demand of its own
+        placements.put(f"default/{number}", placed(demand=Demand(owner=f"rs-{number}")))
+        placements.remove(f"default/{number - 100}")
+        assert len(placements._demands) <= 1202
+    known = placements.get("default/4999")
+    assert known is not None
+    assert placements.shared(Demand(owner="rs-4999")) == known.demand
