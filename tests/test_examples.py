@@ -140,7 +140,11 @@ def test_operator_is_a_program_with_flags_a_lease_and_pages(server: EmbeddedServ
     assert {entry["manager"] for entry in namespace["metadata"]["managedFields"]} == {"tenant-operator"}
     assert lease_holder(server, "tenant-operator")
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE) as page:
-        assert b'leader_election_master_status{name="tenant-operator"} 1.0' in page.read()
+        metrics = page.read()
+    assert b'leader_election_master_status{name="tenant-operator"} 1.0' in metrics
+    informers = [line for line in metrics.splitlines() if line.startswith(b"informer_queued_items{")]
+    assert informers
+    assert all(line.startswith(b'informer_queued_items{name="tenant-operator",') for line in informers)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, output

@@ -54,8 +54,6 @@ from kcm.runtime.scheduling.permits import Terms
 from kcm.runtime.system.actor import ActorSpec, Context
 from kcm.runtime.tables.table import Table
 
-MANAGER_LABEL = "kube-controller-manager"
-
 
 def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled: Iterable[str]) -> ManagerPlan:
     """Return the plan of the manager for these controllers.
@@ -132,6 +130,9 @@ def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
     )
 
     def build(context: Context) -> Informer:
+        meter: InformerMeter | None = None
+        if table.id == table.resource.id:
+            meter = InformerMeter(assembly.metrics, table.resource, program=assembly.program)
         return Informer(
             context,
             table=table,
@@ -140,7 +141,7 @@ def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
             outage=assembly.outage,
             seed=seed,
             warnings=assembly.warnings,
-            meter=InformerMeter(assembly.metrics, table.resource) if table.id == table.resource.id else None,
+            meter=meter,
         )
 
     return ActorSpec(name=informer_name(table.id), build=build, never_blocks=True)
@@ -199,7 +200,7 @@ def _running_controllers(assembly: Assembly) -> Iterable[Reading]:
     for name, shown in RUNNING_NAMES.items():
         vitals = assembly.vitals.of(controller_name(name), ControllerVitals)
         if vitals is not None:
-            yield RUNNING_CONTROLLERS, (shown, MANAGER_LABEL), float(vitals.ready)
+            yield RUNNING_CONTROLLERS, (shown, assembly.program), float(vitals.ready)
 
 
 # The infrastructure.

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
     from kcm.actors.engine.spans import Tracing
 
+CONTROLLER_MANAGER = "kube-controller-manager"  # the program whose controllers a system runs by default
+
 
 class Assembly(Struct, frozen=True, kw_only=True):
     """State and services that all actors of one system share."""
@@ -56,4 +58,5 @@ class Assembly(Struct, frozen=True, kw_only=True):
     cloud: CloudProvider | None = None
     authority: bytes = b""  # see ControllerContext
     warnings: ServerWarnings | None = None  # log of the server's warnings; None: each actor has its own
+    program: str = CONTROLLER_MANAGER  # in labels of metrics
     tracing: Tracing | None = None  # spans; None without traces

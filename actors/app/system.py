@@ -22,7 +22,7 @@ from kcm.actors.app.assembly import manager_spec, plan_manager
 from kcm.actors.app.controller_plans import ownership
 from kcm.actors.app.health import Check
 from kcm.actors.app.manager_supervision import ManagerSupervision
-from kcm.actors.app.shared_parts import Assembly
+from kcm.actors.app.shared_parts import CONTROLLER_MANAGER, Assembly
 from kcm.actors.app.system_checks import system_checks
 from kcm.actors.app.watchdog import Watchdog
 from kcm.actors.controllers.built_in import BUILT_IN
@@ -34,7 +34,7 @@ from kcm.actors.reconciliation import DebugPage
 from kcm.actors.reconciliation.actor_names import MANAGER, controller_name, controller_of
 from kcm.actors.reconciliation.derived import MakeTable, frozen_table, new_table
 from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
-from kcm.protocols.arguments import check_type
+from kcm.protocols.arguments import check_text, check_type
 from kcm.protocols.codec import pack
 from kcm.protocols.messages.debug_pages import ShowPage
 from kcm.protocols.messages.lifecycle import (
@@ -85,6 +85,7 @@ class ControllerSystem:
     seed: makes all random choices of the actors repeatable.
     journal: records all messages between actors; belongs to the caller, who closes it after stop().
     authority: see ControllerContext.
+    program: name of the program in labels of metrics (informer_*, running_managed_controllers).
     tracer: tracer of OpenTelemetry, for spans of reconciliations and their commands; None: no traces.
     cache_mutation_detector: objects of the tables raise FrozenError when they are changed in place; None: as the
         options specify (--cache-mutation-detector).
@@ -111,9 +112,11 @@ class ControllerSystem:
         journal: Journal | None = None,
         authority: bytes = b"",
         cache_mutation_detector: bool | None = None,
+        program: str = CONTROLLER_MANAGER,
         tracer: Tracer | None = None,
     ) -> None:
         self.controllers = BUILT_IN if controllers is None else checked_specs("controllers", controllers)
+        check_text("program", program)
         _check_arguments(transport=transport, options=options, election=election, metrics=metrics, log=log)
         self.options = options if options is not None else Options()
         self.clock = clock if clock is not None else SystemClock()
@@ -147,6 +150,7 @@ class ControllerSystem:
             seed=seed,
             authority=authority,
             warnings=ServerWarnings(self.log),
+            program=program,
             tracing=self._tracing(tracer) if tracer is not None else None,
         )
         chosen = [

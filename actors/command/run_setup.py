@@ -327,6 +327,7 @@ def build_system(
         seed=seed,
         journal=_journal(launch, closing, controllers, seed, metrics),
         authority=authority,
+        program=launch.program.component,
         tracer=tracer,
         cache_mutation_detector=options.generic.cache_mutation_detector or is_true(launch.environ, MUTATION_DETECTOR),
     )

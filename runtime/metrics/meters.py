@@ -98,14 +98,15 @@ class InformerMeter:
 
     Its series exist once it is created: an informer that never starts has none. All incarnations share them.
 
+    The label `name` is the program's: upstream's only shared informer factory is named after its program.
     The label `resource` is the kind with an appended "s", as upstream's generated informers have it: "ingresss".
 
     latency: seconds from the first message of a batch until its changes were sent to the subscribers.
     """
 
-    def __init__(self, metrics: Metrics, resource: Resource[Any]) -> None:
+    def __init__(self, metrics: Metrics, resource: Resource[Any], *, program: str) -> None:
         version = resource.api_version.rpartition("/")[2]
-        labels = (INFORMER_NAME, resource.group, version, f"{resource.kind.lower()}s")
+        labels = (program, resource.group, version, f"{resource.kind.lower()}s")
         self._queued = metrics.gauge(INFORMER_QUEUED_ITEMS, *labels)
         self.latency = metrics.histogram(INFORMER_PROCESSING_LATENCY, *labels)
 
@@ -115,9 +116,6 @@ class InformerMeter:
 
     def ended(self) -> None:
         self._queued.read_from(lambda: 0.0)
-
-
-INFORMER_NAME = "kube-controller-manager"  # of upstream's only shared informer factory
 
 
 class ReconcileMeter:

@@ -85,7 +85,7 @@ def test_two_queues_of_one_name_share_their_series() -> None:
 
 def test_informer_is_named_as_upstream_names_it() -> None:
     metrics = Metrics()
-    meter = InformerMeter(metrics, ENDPOINTS)
+    meter = InformerMeter(metrics, ENDPOINTS, program="kube-controller-manager")
     meter.follow(lambda: 3)
     meter.latency.observe(0.5)
     labels = ("kube-controller-manager", "", "v1", "endpointss")

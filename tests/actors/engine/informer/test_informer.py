@@ -51,7 +51,7 @@ class InformerRig:
                 limits=limits,
                 outage=Outage(),
                 seed=1,
-                meter=InformerMeter(self.metrics, PODS),
+                meter=InformerMeter(self.metrics, PODS, program="kcm"),
             ),
         )
         self.system.spawn(self.spec)
@@ -712,7 +712,7 @@ def test_foreseen_versions_are_dropped_by_a_list_and_beyond_the_limit(rig: Infor
 
 
 def test_each_batch_of_changes_is_observed_with_its_latency(rig: InformerRig) -> None:
-    labels = ("kube-controller-manager", "", "v1", "pods")
+    labels = ("kcm", "", "v1", "pods")
     latency = rig.metrics.histogram(INFORMER_PROCESSING_LATENCY, *labels)
     rig.sync(watched("a", 7))
     listed = sum(latency.counts)
