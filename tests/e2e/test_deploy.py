@@ -18,6 +18,7 @@ import yaml
 
 from kcm.runtime.apiserver.process.launch import launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
+from kcm.runtime.process.version import this_version
 from tests.e2e.kubectl import Api, Kubectl
 from tests.e2e.programs import Manager, ending, free_port, hollow_nodes, run_kcm, spawn, until
 from tests.e2e.real_server import assets_or_skip, real_server
@@ -245,10 +246,23 @@ def test_alerts_fire_when_they_should(tmp_path: Path) -> None:
     run("promtool", "test", "rules", tmp_path / "alerts_test.yaml")
 
 
+def own_dashboard() -> dict[str, list[str]]:
+    """Return the expressions of the project's dashboard by the title of their panel."""
+    dashboard = json.loads((DEPLOY / "monitoring" / "dashboard.json").read_text())
+    return {panel["title"]: [target["expr"] for target in panel["targets"]] for panel in dashboard["panels"]}
+
+
 @needs("prometheus")
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", ["embedded"], indirect=True)
-def test_every_panel_of_the_dashboard_has_data(cluster: Cluster, tmp_path: Path) -> None:
+def test_dashboards_have_data_and_alerts_of_the_mixin_find_an_ended_manager(cluster: Cluster, tmp_path: Path) -> None:
+    mixin = yaml.safe_load((Path(__file__).parent / "kubernetes_mixin.yml").read_text())
+    alerts = mixin["alerts"]
+    panels = own_dashboard()
+    for title, expressions in mixin["panels"].items():  # here each expression must have data
+        for number, expression in enumerate(expressions):
+            if not any(part in expression for part in mixin["empty"]):
+                panels[f"{title} of kubernetes-mixin, {number}"] = [expression]
     port, listen = free_port(), free_port()
     manager = deployed(cluster, tmp_path, "--bind-address=127.0.0.1", f"--secure-port={port}")
     with ending(manager.program), hollow_nodes(cluster.api.kubeconfig, tmp_path / "hollow.log", nodes=3):
@@ -260,18 +274,24 @@ def test_every_panel_of_the_dashboard_has_data(cluster: Cluster, tmp_path: Path)
             kubectl = Kubectl(cluster.api, "default")
             until_leading(manager)
             kubectl("create", "deployment", "a", "--image=i", "--replicas=3")
-            dashboard = json.loads((DEPLOY / "monitoring" / "dashboard.json").read_text())
 
             def empty_panels() -> list[str]:
                 return [
-                    panel["title"]
-                    for panel in dashboard["panels"]
-                    if not any(has_data(listen, target["expr"]) for target in panel["targets"])
+                    title
+                    for title, expressions in panels.items()
+                    if not any(has_data(listen, expression) for expression in expressions)
                 ]
 
             until(
                 lambda: not empty_panels(), "all panels have data", why=lambda: f"{empty_panels()}{prometheus.text()}"
             )
+            assert [name for name, expression in alerts.items() if has_data(listen, expression)] == []
+            minor = ".".join(this_version().kubernetes.split(".")[:2])
+            # KubeVersionMismatch compares this with the other components of the release.
+            assert has_data(listen, f'kubernetes_build_info{{git_version=~"v{minor}[.].*"}}')
+            manager.program.process.terminate()
+            unreachable = alerts["KubeControllerManagerInstanceUnreachable"]
+            until(lambda: has_data(listen, unreachable), "its targets are down", why=prometheus.text)
 
 
 def scraping(api: Api, port: int, directory: Path) -> dict[str, Any]:
@@ -305,7 +325,12 @@ def scraping(api: Api, port: int, directory: Path) -> dict[str, Any]:
 
 
 def has_data(port: int, expression: str) -> bool:
-    for variable, value in (("$job", "kube-controller-manager"), ("$instance", ".+"), ("$__rate_interval", "1m")):
+    for variable, value in (
+        ("$job", "kube-controller-manager"),
+        ("$cluster", ""),
+        ("$instance", ".+"),
+        ("$__rate_interval", "1m"),
+    ):
         expression = expression.replace(variable, value)
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?query={quote(expression)}") as response:
