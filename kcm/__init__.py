@@ -11,6 +11,7 @@ The names are grouped by module, and the most frequent ones are also here:
     kcm.objects    API objects
     kcm.tables     tables of the objects that a controller watches
     kcm.metrics    metrics of a controller
+    kcm.webhooks   declare webhooks that validate, mutate and convert objects
     kcm.testing    test controllers
 
 All names are typed. A name is imported when it is first used, so `import kcm` costs almost nothing. Everything in
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING
 from kcm._lazy import lazily
 
 if TYPE_CHECKING:
-    from kcm import clusters, commands, manager, metrics, objects, outcomes, specs, steps, tables
+    from kcm import clusters, commands, manager, metrics, objects, outcomes, specs, steps, tables, webhooks
     from kcm.clusters import *  # noqa: F403  (this import and the following: former names, see below)
     from kcm.clusters import ApiServer, LocalCluster
     from kcm.commands import *  # noqa: F403
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from kcm.steps import Reconciliation, RequeueAfter
     from kcm.tables import *  # noqa: F403
     from kcm.tables import Tables
+    from kcm.webhooks import *  # noqa: F403
+    from kcm.webhooks import convert, mutate, validate
 else:
     # Until 0.2.0 every name was here. Programs written for 0.2.0 still find it here, so each name of each group is
     # listed, but __all__ and the documentation have only the most frequent ones.
@@ -187,6 +190,16 @@ else:
             "Tables",
             "UnreadableError",
         ),
+        "webhooks": (
+            "AdmissionRequest",
+            "AdmissionWebhook",
+            "convert",
+            "Denied",
+            "mutate",
+            "UserInfo",
+            "validate",
+            "VersionConversion",
+        ),
     }
     __getattr__, __dir__ = lazily(
         __name__,
@@ -211,12 +224,16 @@ __all__ = [
     "api_transport",
     "clusters",
     "commands",
+    "convert",
     "main",
     "manager",
     "metrics",
+    "mutate",
     "objects",
     "outcomes",
     "specs",
     "steps",
     "tables",
+    "validate",
+    "webhooks",
 ]

@@ -20,6 +20,7 @@ from kcm.actors.options.known_controllers import is_enabled
 from kcm.actors.reconciliation.discovered import Discovered
 from kcm.actors.reconciliation.reconciler import Running
 from kcm.actors.reconciliation.watches import Read, Selecting, Watch
+from kcm.actors.reconciliation.webhooks import AdmissionWebhook, VersionConversion, check_webhooks
 from kcm.protocols.arguments import check_each, check_function, check_number, check_text, check_type
 from kcm.protocols.messages.outcomes import FAILURES, Invalid, Outcome
 from kcm.protocols.objects import Object
@@ -280,6 +281,8 @@ class ControllerSpec(Struct, frozen=True, kw_only=True):
     adapted: returns the spec to run with these options, for example with watches that a feature gate adds.
     children: by name, how to build the actors that it may request from the manager (StartChild). Their contexts share
         no overlay with the controller's.
+    admission: webhooks that validate and mutate objects before they are stored: validate(…) and mutate(…).
+    conversion: conversions between the versions of custom resources: convert(…).
     """
 
     name: str
@@ -309,6 +312,8 @@ class ControllerSpec(Struct, frozen=True, kw_only=True):
     sources: tuple[Source, ...] = ()
     never_blocks: bool = False
     children: Mapping[str, Callable[[str, ControllerContext], ActorSpec]] = field(default_factory=dict)
+    admission: tuple[AdmissionWebhook, ...] = ()
+    conversion: tuple[VersionConversion, ...] = ()
 
     def __repr__(self) -> str:
         return f"<ControllerSpec {self.name}>"  # the whole of BUILT_IN is 5 kB
@@ -351,6 +356,7 @@ class ControllerSpec(Struct, frozen=True, kw_only=True):
             raise TypeError(f"{self.name}: resync is a number, or a function of the options, not {self.resync!r}")
         if self.calls is not None:
             check_number(f"calls of {self.name}", self.calls, least=1, whole=True)
+        check_webhooks(self.name, self.admission, self.conversion)
         for named in (self.queues, self.passes, self.sources):
             names = [entry.name for entry in named]
             if len(set(names)) < len(names):
