@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from kcm.tables import Tables
     from kcm.webhooks import *  # noqa: F403
     from kcm.webhooks import convert, mutate, validate
+
+    __version__: str
 else:
     # Until 0.2.0 every name was here. Programs written for 0.2.0 still find it here, so each name of each group is
     # listed, but __all__ and the documentation have only the most frequent ones.
@@ -203,7 +205,8 @@ else:
     }
     __getattr__, __dir__ = lazily(
         __name__,
-        {name: f"kcm.{group}:{name}" for group, names in _GROUPS.items() for name in names}
+        {"__version__": "kcm._version:VERSION"}
+        | {name: f"kcm.{group}:{name}" for group, names in _GROUPS.items() for name in names}
         | {group: f"kcm.{group}" for group in _GROUPS},
     )
 

@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,7 @@ def test_the_simulator_is_a_module_that_runs() -> None:
         [sys.executable, "-P", "-m", "kcm.simulate", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("usage: python -m kcm.simulate ")
+
+
+def test_the_package_has_the_version_of_its_installation() -> None:
+    assert kcm.__version__ == version("kcm")
