@@ -263,6 +263,90 @@ def signed_cluster_info(api: Api) -> None:
     bootstrap_token("abcdef", **{"usage-bootstrap-signing": "true"})(api)
 
 
+def add_pod(api: Api, name: str, **spec: Any) -> Object:
+    return post(api, f"{CORE}/pods", name, spec={**TEMPLATE["spec"], **spec})
+
+
+def ephemeral_volume(api: Api) -> None:
+    template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}
+    add_pod(api, "scratch", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}])
+
+
+def bound_csi_claim(api: Api, name: str) -> list[Object]:
+    """Create a CSI volume and a claim that names it, and return the volumes of a pod that uses them."""
+    volume = {**volume_spec(name), "csi": {"driver": "csi.example.com", "volumeHandle": name}}
+    del volume["hostPath"]
+    volume["claimRef"] = {"namespace": SPACE, "name": name}
+    post(api, "/api/v1/persistentvolumes", name, spec=volume)
+    resources = {"requests": {"storage": "1Gi"}}
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "manual", "resources": resources, "volumeName": name}
+    post(api, f"{CORE}/persistentvolumeclaims", name, spec=spec)
+    claim_path = f"{CORE}/persistentvolumeclaims/{name}"
+    until(lambda: api.get(claim_path).get("status", {}).get("phase") == "Bound", f"{name} is bound", within=60.0)
+    return [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+
+
+def attached_volume(api: Api) -> None:
+    node("attaching", annotations={"volumes.kubernetes.io/controller-managed-attach-detach": "true"})(api)
+    add_pod(api, "attaching", nodeName="attaching", volumes=bound_csi_claim(api, "attaching"))
+
+
+def larger_claim(api: Api) -> None:
+    post(
+        api,
+        "/apis/storage.k8s.io/v1/storageclasses",
+        "manual",
+        provisioner="csi.example.com",
+        allowVolumeExpansion=True,
+    )
+    bound_csi_claim(api, "larger")
+    larger = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
+    api.request("PATCH", f"{CORE}/persistentvolumeclaims/larger", larger, type=MERGE)
+
+
+DEVICES = f"/apis/resource.k8s.io/v1/namespaces/{SPACE}"
+REQUESTS = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
+
+
+def claim_template(api: Api) -> None:
+    post(api, f"{DEVICES}/resourceclaimtemplates", "gpu", spec={"spec": REQUESTS})
+    add_pod(api, "generated", resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}])
+
+
+def tainted_device(api: Api) -> None:
+    node("devices")(api)
+    device = {"driver": "gpu.example.com", "pool": "devices", "device": "gpu-0"}
+    slice_spec = {
+        "driver": device["driver"],
+        "pool": {"name": device["pool"], "generation": 1, "resourceSliceCount": 1},
+        "nodeName": "devices",
+        "devices": [{"name": device["device"], "taints": [{"key": "broken", "effect": "NoExecute"}]}],
+    }
+    post(api, "/apis/resource.k8s.io/v1/resourceslices", "devices", spec=slice_spec)
+    user = add_pod(
+        api, "tainted-device", nodeName="devices", resourceClaims=[{"name": "gpu", "resourceClaimName": "tainted"}]
+    )
+    tainted = post(api, f"{DEVICES}/resourceclaims", "tainted", spec=REQUESTS)
+    tainted["status"] = {
+        "allocation": {"devices": {"results": [{"request": "gpu", **device}]}},
+        "reservedFor": [{"resource": "pods", "name": "tainted-device", "uid": user["metadata"]["uid"]}],
+    }
+    api.request("PUT", f"{DEVICES}/resourceclaims/tainted/status", tainted)
+
+
+def admission_policy(api: Api) -> None:
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "object.data.size() < 100"}],
+    }
+    post(api, "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", "small", spec=spec)
+
+
+def service_range(api: Api) -> None:
+    post(api, "/apis/networking.k8s.io/v1/servicecidrs", "second", spec={"cidrs": ["10.99.0.0/24"]})
+
+
 @dataclass(frozen=True)
 class Case:
     """Controller, the right that is removed, and the user action after which the controller needs the right.
@@ -409,6 +493,28 @@ CASES = (
         "create configmaps",
         new_namespace("certified"),
     ),
+    case(
+        "ephemeral-volume-controller",
+        "ephemeral-volume-controller",
+        "create persistentvolumeclaims",
+        ephemeral_volume,
+    ),
+    case(
+        "persistentvolume-attach-detach-controller",
+        "attachdetach-controller",
+        "create volumeattachments",
+        attached_volume,
+    ),
+    case("persistentvolume-expander-controller", "expand-controller", "get persistentvolumes", larger_claim),
+    case("resourceclaim-controller", "resource-claim-controller", "create resourceclaims", claim_template),
+    case("device-taint-eviction-controller", "device-taint-eviction-controller", "delete pods", tainted_device),
+    case(
+        "validatingadmissionpolicy-status-controller",
+        "validatingadmissionpolicy-status-controller",
+        "patch validatingadmissionpolicies/status",
+        admission_policy,
+    ),
+    case("service-cidr-controller", "service-cidrs-controller", "patch servicecidrs/status", service_range),
 )
 
 
