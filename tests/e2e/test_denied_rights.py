@@ -272,7 +272,7 @@ def ephemeral_volume(api: Api) -> None:
     add_pod(api, "scratch", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}])
 
 
-def bound_csi_claim(api: Api, name: str) -> list[Object]:
+def csi_claim(api: Api, name: str) -> list[Object]:
     """Create a CSI volume and a claim that names it, and return the volumes of a pod that uses them."""
     volume = {**volume_spec(name), "csi": {"driver": "csi.example.com", "volumeHandle": name}}
     del volume["hostPath"]
@@ -281,9 +281,14 @@ def bound_csi_claim(api: Api, name: str) -> list[Object]:
     resources = {"requests": {"storage": "1Gi"}}
     spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "manual", "resources": resources, "volumeName": name}
     post(api, f"{CORE}/persistentvolumeclaims", name, spec=spec)
-    claim_path = f"{CORE}/persistentvolumeclaims/{name}"
-    until(lambda: api.get(claim_path).get("status", {}).get("phase") == "Bound", f"{name} is bound", within=60.0)
     return [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+
+
+def bound_csi_claim(api: Api, name: str) -> list[Object]:
+    """Do the same, and wait until the claim is bound."""
+    volumes, path = csi_claim(api, name), f"{CORE}/persistentvolumeclaims/{name}"
+    until(lambda: api.get(path).get("status", {}).get("phase") == "Bound", f"{name} is bound", within=60.0)
+    return volumes
 
 
 def attached_volume(api: Api) -> None:
@@ -657,6 +662,46 @@ def as_if_created_in_2020(directory: Path) -> None:
             database.execute("UPDATE objects SET body = ? WHERE storage = ? AND key = ?", (old, PCR_STORAGE, key))
 
 
+def deleted_pod_group(api: Api) -> None:
+    groups = f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{SPACE}/podgroups"
+    protected = {"finalizers": ["scheduling.k8s.io/podgroup-protection"]}
+    post(api, groups, "deleted", meta=protected, spec={"schedulingPolicy": {"basic": {}}})
+    api.request("DELETE", f"{groups}/deleted")
+
+
+def pool_status_request(api: Api) -> None:
+    requests = "/apis/resource.k8s.io/v1alpha3/resourcepoolstatusrequests"
+    post(api, requests, "pools", spec={"driver": "gpu.example.com"})
+
+
+def stale_version(api: Api) -> None:
+    versions = "/apis/internal.apiserver.k8s.io/v1alpha1/storageversions"
+    made = post(api, versions, "apps.deployments", spec={})
+    stored = {"apiServerID": "gone", "encodingVersion": "apps/v1", "decodableVersions": ["apps/v1"]}
+    made["status"] = {"storageVersions": [stored], "commonEncodingVersion": "apps/v1"}
+    api.request("PUT", f"{versions}/apps.deployments/status", made)
+
+
+def migration(api: Api) -> None:
+    migrations = "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations"
+    post(api, migrations, "configmaps", spec={"resource": {"group": "", "resource": "configmaps"}})
+
+
+def different_labels(api: Api) -> None:
+    """Create pods of different SELinux labels that share a volume of a driver that mounts with a label."""
+    post(api, "/apis/storage.k8s.io/v1/csidrivers", "csi.example.com", spec={"seLinuxMount": True})
+    volumes, path = csi_claim(api, "shared"), f"{CORE}/persistentvolumeclaims/shared"
+    uid = api.get(path)["metadata"]["uid"]
+    api.request("PATCH", "/api/v1/persistentvolumes/shared", {"spec": {"claimRef": {"uid": uid}}}, type=MERGE)
+    api.request("PATCH", f"{path}/status", {"status": {"phase": "Bound"}}, type=MERGE)
+    container = {**TEMPLATE["spec"]["containers"][0], "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    for level in ("s0:c1,c2", "s0:c3,c4", "s0:c5,c6", "s0:c7,c8"):
+        context = {"seLinuxOptions": {"level": level}}
+        add_pod(
+            api, f"level-{level[-1]}", containers=[container], securityContext=context, volumes=volumes, nodeName="n"
+        )
+
+
 AT_START = (
     case(
         "certificatesigningrequest-cleaner-controller",
@@ -682,6 +727,42 @@ AT_START = (
         "create clustertrustbundles",
         lambda _api: None,
     ),
+    case("podgroup-protection-controller", "podgroup-protection-controller", "update podgroups", deleted_pod_group),
+    case(
+        "resourcepoolstatusrequest-controller",
+        "resourcepoolstatusrequest-controller",
+        "update resourcepoolstatusrequests/status",
+        pool_status_request,
+    ),
+    case(
+        "storageversion-garbage-collector-controller",
+        "storage-version-garbage-collector",
+        "delete storageversions",
+        stale_version,
+    ),
+    case(
+        "storage-version-migrator-controller",
+        "storage-version-migrator-controller",
+        "update storageversionmigrations/status",
+        migration,
+    ),
+    case("selinux-warning-controller", "selinux-warning-controller", "create events", different_labels),
+)
+GATES = (
+    "APIServerIdentity",
+    "ClusterTrustBundle",
+    "DRAResourcePoolStatus",
+    "GenericWorkload",
+    "PodCertificateRequest",
+    "StorageVersionAPI",
+    "StorageVersionMigrator",
+)
+SERVED = (
+    "certificates.k8s.io/v1beta1=true",
+    "internal.apiserver.k8s.io/v1alpha1=true",
+    "resource.k8s.io/v1alpha3=true",
+    "scheduling.k8s.io/v1alpha2=true",
+    "storagemigration.k8s.io/v1beta1=true",
 )
 
 
@@ -689,11 +770,11 @@ AT_START = (
 def test_controller_that_acts_when_it_starts_names_its_missing_right(case: Case, tmp_path: Path) -> None:
     now = time.time()
     authority = AuthorityFiles("trusted", authority_pair("ca", begin=now - DAY, end=now + DAY))
-    beta = ("certificates.k8s.io/v1beta1=true",)
-    settings = ServerSettings(directory=tmp_path / "server", runtime_config=beta)
+    settings = ServerSettings(directory=tmp_path / "server", runtime_config=SERVED)
     server = launch(settings)
     try:
         api, path = Api(server.kubeconfig), f"{RBAC}/{case.role}"
+        post(api, "/api/v1/namespaces", SPACE)
         case.provoke(api)
         if case.provoke is pod_certificate_requests:
             server.stop()
@@ -707,7 +788,7 @@ def test_controller_that_acts_when_it_starts_names_its_missing_right(case: Case,
             "--use-service-account-credentials",
             f"--controllers={case.controller}",
             "--legacy-service-account-token-clean-up-period=1ms",
-            "--feature-gates=ClusterTrustBundle=true,PodCertificateRequest=true",
+            f"--feature-gates={','.join(f'{gate}=true' for gate in GATES)}",
             f"--root-ca-file={authority.certificate}",
         )
         with ending(manager.program):

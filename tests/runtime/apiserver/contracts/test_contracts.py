@@ -53,6 +53,7 @@ def real_server_for(
 
 
 @pytest.mark.cluster
+@pytest.mark.timeout(180)  # the first scenario of a contract starts up to two servers
 @pytest.mark.parametrize(("real_server_for", "scenario"), PLAYED, indirect=["real_server_for"])
 def test_recorded_responses_are_those_of_kube_apiserver(
     real_server_for: tuple[Contract, Callable[[str], Any]], scenario: str
