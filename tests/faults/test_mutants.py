@@ -75,6 +75,7 @@ FIRST = {
     "a kind that was just defined is not type-checked": 1,
     "a schema that could not be fetched is skipped": 171,
     "stored versions are removed from a changed definition": 7,
+    "a migration does not wait for discovery": 3,
     "a Lease that cannot be read counts as missing": 80,
     "StorageVersions are deleted by name": 105,
     "a service range is contained in a smaller one": 8,

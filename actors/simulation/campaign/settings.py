@@ -8,7 +8,7 @@ from __future__ import annotations
 import pkgutil
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
@@ -69,7 +69,6 @@ from kcm.actors.simulation.trials.hollow import devices
 from kcm.actors.simulation.trials.identity.key import key_file
 from kcm.actors.simulation.trials.nodes.taints import SOON, tolerations
 from kcm.actors.simulation.trials.scenario import Fleet, Scenario
-from kcm.actors.simulation.trials.storage.attach_detach import superfluous
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.runtime.apiserver.kinds.resource import (
     device_class,
@@ -305,7 +304,10 @@ DEVICES_SETTING = Setting(
     prepare=lambda cluster: cluster.serve(device_class.RESOURCE, resource_slice.RESOURCE),
 )
 
-# Volumes that are attached to nodes, which fail. Nodes are marked unreachable sooner than by default.
+# Volumes that are attached to nodes, which fail. A volume that a lost node may still use is detached after 360 s. An
+# attachment by a CSI driver that does not run times out after 120 s, possibly several times, before it is detached.
+DETACHED = 900.0  # seconds
+# Nodes are marked unreachable sooner than by default.
 ATTACHMENTS_SETTING = Setting(
     name="attachments",
     controllers=(
@@ -323,11 +325,10 @@ ATTACHMENTS_SETTING = Setting(
     ),
     fleet=lambda _scenario: Fleet(nodes=5, zones=2),
     pod=_tolerating_pod,
-    unsettled=partial(superfluous, lost=True),
     steady=False,
     acting=50.0,
     faults=100.0,
-    settled=900.0,  # volumes in use by a lost node are detached after 360 s, and an attachment times out after 120 s
+    settled=DETACHED,
 )
 
 
@@ -429,9 +430,9 @@ EVERYTHING = replace(
     combined("everything", _ALL_ON, *PARTS),
     draw=draw_node_plan,
     # A user's pod tolerates a silent node for the default of 300 s. This time begins when the node is tainted as
-    # unreachable, at the eviction rate of its zone. Afterwards the pod counts towards a quota for another minute. No
-    # single part has both such pods and quotas.
-    settled=550.0,
+    # unreachable, at the eviction rate of its zone. Afterwards the pod counts towards a quota for another minute, and
+    # its volumes may have to be detached by force.
+    settled=DETACHED,
 )
 # Swarm testing: the same controllers, invariants and faults, but in each seed only the users of some trials act. A run
 # costs a third as much, and bugs are found that the actions of other trials would hide.

@@ -10,10 +10,12 @@ from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, 
 from kcm.protocols.conditions import find_condition
 from kcm.protocols.objects import Object, make_key, name_of
 from kcm.protocols.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, STORAGE_VERSION_MIGRATIONS, STORAGE_VERSIONS
+from kcm.protocols.times import parse_time
 from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED
 
 COLLECTOR = "storage-version-garbage-collector"  # a client
 CUSTOM_GROUP = ".example.com"  # of the custom resources in trials
+GRACE = 60.0  # seconds after its creation in which a migration waits until discovery contains its resource
 
 
 def is_true(obj: Mapping[str, Any], type_: str) -> bool:
@@ -99,6 +101,50 @@ class MigrationsFollowOneAnother:
             for other in self._migrations.values()
             if other["spec"] == spec and is_true(other, "Running") and not has_ended(other)
         )
+
+
+class MigrationsOfServedResourcesSucceed:
+    """Invariant: a migration succeeds if its resource is served, and fails otherwise.
+
+    As upstream, the manager compares the creation time of a migration with its own clock. If this clock is ahead, a
+    migration may fail because its grace period seems to be over, although discovery has not been repeated yet.
+    """
+
+    name = "migrations of served resources succeed"
+    observes = (Committed,)
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def observe(self, observation: Observation, fail: Fail) -> None:
+        if not isinstance(observation, Committed):
+            return
+        for change in observation.changes:
+            if change.storage == STORAGE_VERSION_MIGRATIONS.name and change.type == MODIFIED:
+                migration = decoded(change.raw)
+                if has_ended(migration) and not has_ended(decoded(change.previous)):
+                    self._check(migration, fail)
+
+    def _check(self, migration: Object, fail: Fail) -> None:
+        name, group = name_of(migration), migration["spec"]["resource"].get("group") or ""
+        plural = migration["spec"]["resource"]["resource"]
+        custom = f".{group}" == CUSTOM_GROUP
+        served = not custom or self._cluster.get(CUSTOM_RESOURCE_DEFINITIONS, f"{plural}.{group}") is not None
+        if is_true(migration, "Succeeded"):
+            if not served:
+                fail(f"{name} of {plural} succeeded, which are not served")
+        elif served and not _failed_ahead_of_time(migration, self._cluster.clock.now()):
+            fail(f"{name} of {plural} failed, which are served")
+
+
+def _failed_ahead_of_time(migration: Mapping[str, Any], now: float) -> bool:
+    """Report whether a manager whose clock is ahead recorded the failure, and the grace period was over by this clock.
+
+    now: the correct time.
+    """
+    failed = find_condition(migration["status"]["conditions"], "Failed") or {}
+    at = parse_time(failed["lastTransitionTime"])
+    return at > now and at >= parse_time(migration["metadata"]["creationTimestamp"]) + GRACE
 
 
 class OnlyLostServersAreRemoved:

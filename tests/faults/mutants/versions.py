@@ -75,6 +75,11 @@ def generation_is_ignored() -> Iterator[None]:
         yield
 
 
+def resources_must_be_discovered() -> Any:
+    """A migration fails at once if discovery does not contain its resource yet."""
+    return patch.object(reconciler, "GRACE", 0.0)
+
+
 @contextmanager
 def failed_reads_count_as_missing() -> Iterator[None]:
     """A Lease that cannot be read counts as missing, as upstream."""
@@ -115,6 +120,12 @@ VERSIONS = (
         name="stored versions are removed from a changed definition",
         source="kubernetes v1.36 migrationrunner.go, finishCRDMigration: the generation is compared",
         mutation=generation_is_ignored,
+        setting=MIGRATIONS_SETTING,
+    ),
+    Mutant(
+        name="a migration does not wait for discovery",
+        source="kubernetes v1.36 resourceversion.go, sync: a new migration waits for a minute",
+        mutation=resources_must_be_discovered,
         setting=MIGRATIONS_SETTING,
     ),
     Mutant(

@@ -184,13 +184,13 @@ def _missing(view: _View) -> Iterator[str]:
                 yield f"volume {name} is not attached to {node}"
 
 
-def superfluous(cluster: SimulatedCluster, *, lost: bool = False) -> Iterator[str]:
+def superfluous(cluster: SimulatedCluster) -> Iterator[str]:
     """Yield a text for each volume that is attached to a node which no longer needs it.
+
+    A volume that a deleted or unready node may still use is included, because it is detached after 6 minutes.
 
     A volume whose CSI driver does not require attachment is omitted: as upstream, a restarted controller ignores a
     VolumeAttachment that was created before the CSIDriver object.
-
-    lost: whether to include volumes that nodes which are not ready still use; they are detached after 6 minutes.
     """
     view = _View(cluster)
     for attachment in view.attachments.values():
@@ -198,16 +198,13 @@ def superfluous(cluster: SimulatedCluster, *, lost: bool = False) -> Iterator[st
         if volume is None or not view.is_attachable(volume) or name in view.needed.get(name_of(volume), ()):
             continue
         node = view.nodes.get(name)
-        if node is None or _unique(volume) in in_use_names(node):
-            out_of_service = node is not None and has_out_of_service_taint(node)
-            if not out_of_service and not (lost and _is_lost(node)):
+        if node is not None and _unique(volume) in in_use_names(node):
+            if not has_out_of_service_taint(node) and not _is_lost(node):
                 continue
         yield f"volume {name_of(volume)} is still attached to {name}"
 
 
-def _is_lost(node: Object | None) -> bool:
-    if node is None:
-        return True
+def _is_lost(node: Object) -> bool:
     conditions = (node.get("status") or {}).get("conditions") or ()
     return any(condition["type"] == "Ready" and condition["status"] != "True" for condition in conditions)
 
