@@ -38,6 +38,9 @@ _NAMED = {
     "deployment-controller": LifecycleLines(
         "Starting controller", "Shutting down controller", "controller", "deployment"
     ),
+    "device-taint-eviction-controller": LifecycleLines(
+        "Starting", "Shut down controller", "controller", "device-taint-eviction-controller"
+    ),
     "garbage-collector-controller": LifecycleLines(
         "Starting controller", "Shutting down controller", "controller", "garbagecollector"
     ),
@@ -46,9 +49,17 @@ _NAMED = {
     "replicationcontroller-controller": LifecycleLines(
         "Starting controller", "Shutting down controller", "name", "replicationcontroller"
     ),
+    "service-cidr-controller": LifecycleLines("Starting", "Shutting down", "controller", "service-cidr-controller"),
     "serviceaccount-token-controller": LifecycleLines("Starting", "Shutting down"),
     "statefulset-controller": LifecycleLines(
         "Starting stateful set controller", "Shutting down statefulset controller"
+    ),
+    # Upstream runs three controllers under this name, and each logs its own.
+    "storage-version-migrator-controller": LifecycleLines(
+        "Starting", "Shutting down", "controller", "storage-version-migrator-controller"
+    ),
+    "storageversion-garbage-collector-controller": LifecycleLines(
+        "Starting storage version garbage collector", "Shutting down storage version garbage collector"
     ),
     "taint-eviction-controller": LifecycleLines(
         "Starting", "Shutting down controller", "controller", "taint-eviction-controller"
@@ -71,6 +82,7 @@ _WORDS = {
     "legacy-serviceaccount-token-cleaner-controller": "legacy service account token cleaner",
     "namespace-controller": "namespace",
     "node-lifecycle-controller": "node",
+    "node-route-controller": "route",
     "persistentvolume-attach-detach-controller": "attach detach",
     "persistentvolume-binder-controller": "persistent volume",
     "persistentvolume-expander-controller": "expand",
@@ -78,9 +90,13 @@ _WORDS = {
     "persistentvolumeclaim-protection-controller": "PVC protection",
     "pod-garbage-collector-controller": "GC",
     "podcertificaterequest-cleaner-controller": "PodCertificateRequest cleaner",
+    "podgroup-protection-controller": "PodGroup protection",
+    "resourceclaim-controller": "resource claim",
+    "resourcepoolstatusrequest-controller": "ResourcePoolStatusRequest",
     "resourcequota-controller": "resource quota",
     "root-ca-certificate-publisher-controller": "root CA cert publisher",
     "selinux-warning-controller": "SELinux warning",
+    "service-lb-controller": "service",
     "serviceaccount-controller": "service account",
     "token-cleaner-controller": "token cleaner",
     "ttl-after-finished-controller": "TTL after finished",
@@ -95,4 +111,6 @@ LIFECYCLE_LINES: Mapping[str, LifecycleLines] = {
         for name, words in _WORDS.items()
     },
 }
-OTHER = LifecycleLines("Starting controller", "Shutting down controller")  # of controllers that upstream lacks
+# Of controllers without such lines in upstream (cloud-node-lifecycle-controller,
+# validatingadmissionpolicy-status-controller), and of controllers that upstream lacks.
+OTHER = LifecycleLines("Starting controller", "Shutting down controller")
