@@ -256,6 +256,17 @@ def controller_check(
     return check
 
 
+def has_begun(name: str, vitals: Vitals) -> bool:
+    """Report whether the manager has started this controller, once at least, and has not disabled it since.
+
+    Source: kubernetes v1.36 cmd/kube-controller-manager/app/controllermanager.go, BuildControllers: a controller that
+    is disabled, by its feature gate for example, has no health check.
+    """
+    manager = vitals.of(MANAGER, ManagerVitals)
+    child = manager.children.get(controller_name(name)) if manager is not None else None
+    return child is not None and (child.started_at is not None or child.failures > 0 or child.gave_up)
+
+
 def _together(*found: str | None) -> str | None:
     """Return the results of several checks as one. It is a HealthNotice if each of them is."""
     troubles = [trouble for trouble in found if trouble is not None]

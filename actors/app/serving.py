@@ -79,7 +79,7 @@ def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, C
     for name, check in (checks or {}).items():
         check_function(f"the health check {name!r}", check)
     health, version = HealthChecks(log=system.log), this_version()
-    health.set({**system.checks(), **(checks or {})})
+    health.set({**system.checks(), **(checks or {})}, exists=system.has_check)
     report_build(system.metrics, version, system.options.features, versions=system.options.versions)
     with ExitStack() as closing:
         if address:

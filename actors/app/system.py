@@ -20,7 +20,7 @@ import pykka
 
 from kcm.actors.app.assembly import manager_spec, plan_manager
 from kcm.actors.app.controller_plans import ownership
-from kcm.actors.app.health import Check
+from kcm.actors.app.health import Check, has_begun
 from kcm.actors.app.manager_supervision import ManagerSupervision
 from kcm.actors.app.shared_parts import CONTROLLER_MANAGER, Assembly
 from kcm.actors.app.system_checks import system_checks
@@ -159,6 +159,7 @@ class ControllerSystem:
             if ownership(self._assembly, spec) is not Ownership.UNOWNED
         ]
         self._chosen = {spec.name for spec in chosen}
+        self._controller_names = {spec.name for spec in self.controllers}
         self.enabled = tuple(spec.name for spec in chosen if spec.enabled_if(self.options))
         self.skipped = tuple(spec.name for spec in chosen if spec.name not in self.enabled)
         self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled)
@@ -392,6 +393,10 @@ class ControllerSystem:
             controllers=self.controllers,
         )
         return {name: self._in_own_process(check) for name, check in checks.items()}
+
+    def has_check(self, name: str) -> bool:
+        """Report whether pages show the check of this name: that of a controller from its first start on."""
+        return name not in self._controller_names or has_begun(name, self.vitals)
 
     def _in_own_process(self, check: Check) -> Check:
         """Wrap a check so that it fails in a forked process, whose copy of the state is never updated."""

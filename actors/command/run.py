@@ -186,7 +186,7 @@ def run(launch: Launch) -> int:
             tracer=tracer,
         )
         debug.set(system)
-        health.set({**system.checks(), **(local.checks() if local is not None else {})})
+        health.set({**system.checks(), **(local.checks() if local is not None else {})}, exists=system.has_check)
         welcome = welcome_of(launch, local, connection, applied)
         check_not_interrupted(launch)
         return work(system, launch, local, welcome, start, ready=partial(transport.open_ahead, AHEAD))

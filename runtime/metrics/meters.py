@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections import Counter
+from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -31,7 +31,7 @@ from kcm.runtime.metrics.families import (
     WORKQUEUE_UNFINISHED_WORK,
     WORKQUEUE_WORK_DURATION,
 )
-from kcm.runtime.metrics.registry import Family, Metrics, Reading
+from kcm.runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metrics, Reading
 from kcm.runtime.process.version import Version
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.work_queue import Busy, QueueMeter
@@ -51,26 +51,35 @@ NO_BUILD_DATE = "1970-01-01T00:00:00Z"  # of a build without a date, as upstream
 
 
 class WorkQueueMeter(QueueMeter):
-    """Metrics of one work queue, workqueue_*. Queues with the same name share their series, as upstream."""
+    """Metrics of one work queue, workqueue_*. Queues with the same name share their series, as upstream.
+
+    Its series exist from follow() on: the queue of a controller that never starts has none.
+    """
 
     def __init__(self, metrics: Metrics, name: str) -> None:
         self._metrics, self._name = metrics, name
+        self._followed = False
+        self._depth: Gauge
+        self._adds: Counter
+        self._retries: Counter
+        self._waited: Histogram
+        self._worked: Histogram
+
+    def follow(self, queue: Busy, clock: Clock) -> None:
+        """Create the series. Report at each scrape for how long the queue's keys have been in processing."""
+        metrics, name = self._metrics, self._name
         self._depth = metrics.gauge(WORKQUEUE_DEPTH, name)
         self._adds = metrics.counter(WORKQUEUE_ADDS, name)
         self._retries = metrics.counter(WORKQUEUE_RETRIES, name)
         self._waited = metrics.histogram(WORKQUEUE_QUEUE_DURATION, name)
         self._worked = metrics.histogram(WORKQUEUE_WORK_DURATION, name)
-
-    def follow(self, queue: Busy, clock: Clock) -> None:
-        """Report at each scrape for how long the queue's keys have been in processing, by this clock."""
-        self._metrics.gauge(WORKQUEUE_UNFINISHED_WORK, self._name).read_from(
-            lambda: queue.unfinished(clock.monotonic())
-        )
-        self._metrics.gauge(WORKQUEUE_LONGEST_RUNNING, self._name).read_from(
-            lambda: queue.longest_running(clock.monotonic())
-        )
+        metrics.gauge(WORKQUEUE_UNFINISHED_WORK, name).read_from(lambda: queue.unfinished(clock.monotonic()))
+        metrics.gauge(WORKQUEUE_LONGEST_RUNNING, name).read_from(lambda: queue.longest_running(clock.monotonic()))
+        self._followed = True
 
     def ended(self) -> None:
+        if not self._followed:  # the controller failed before its queues existed
+            return
         self._depth.set(0)
         self._metrics.gauge(WORKQUEUE_UNFINISHED_WORK, self._name).read_from(lambda: 0.0)
         self._metrics.gauge(WORKQUEUE_LONGEST_RUNNING, self._name).read_from(lambda: 0.0)
@@ -202,6 +211,6 @@ def _count_metrics(metrics: Metrics) -> Iterable[Reading]:
     """Count the metrics themselves, as a source of Metrics that contributes no gauges."""
     metrics.counter(DISABLED_METRICS).value = len(metrics.disabled)
     metrics.counter(UNEXPECTED_LABELS).value = metrics.unexpected
-    for stability, number in Counter(family.stability for family in metrics.families()).items():
+    for stability, number in Counts(family.stability for family in metrics.families()).items():
         metrics.counter(REGISTERED_METRICS, stability, "").value = number
     return ()

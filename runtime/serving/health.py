@@ -50,6 +50,10 @@ class HealthNotice(HealthFailure):
 KIND = "healthz"  # the label `type` of the metrics
 
 
+def _always(_name: str) -> bool:
+    return True
+
+
 class HealthReport(Struct, frozen=True, kw_only=True):
     """Result of all checks."""
 
@@ -76,19 +80,23 @@ class HealthChecks:
     def __init__(self, *, log: FilteringBoundLogger) -> None:
         self._log = log
         self._checks: Mapping[str, Check] = {}
+        self._exists: Callable[[str], bool] = _always
         self._known_troubles: dict[str, str] = {}
         self.slis = Metrics()  # shown on /metrics/slis
 
-    def set(self, checks: Mapping[str, Check]) -> None:
-        """Replace all checks. The page shows them in this order."""
-        self._checks = dict(checks)
+    def set(self, checks: Mapping[str, Check], *, exists: Callable[[str], bool] | None = None) -> None:
+        """Replace all checks. The page shows them in this order.
+
+        exists: reports whether the check of this name exists now; None: all exist. Called like a check.
+        """
+        self._checks, self._exists = dict(checks), exists or _always
 
     def examine(self, *, exclude: Collection[str] = ()) -> HealthReport:
         """Run all checks except the excluded ones. A check that raises an exception has failed."""
         troubles: dict[str, str] = {}
         notices: dict[str, HealthNotice] = {}
         lines = []
-        checks = self._checks
+        checks = self._existing()
         for name, check in checks.items():
             if name in exclude:
                 lines.append(f"[+]{name} excluded: ok")
@@ -110,6 +118,14 @@ class HealthChecks:
         lines.append(f"healthz check {'failed' if troubles else 'passed'}")
         self._log_changes({**troubles, **notices}, examined=checks.keys() - set(exclude))
         return HealthReport(troubles=troubles, notices=notices, page="\n".join(lines) + "\n")
+
+    def _existing(self) -> dict[str, Check]:
+        """Return the checks that exist. What was known of the others is forgotten, except their counters."""
+        existing = {name: check for name, check in self._checks.items() if self._exists(name)}
+        for name in self._checks.keys() - existing.keys():
+            self.slis.remove(HEALTHCHECK, name, KIND)
+            self._known_troubles.pop(name, None)
+        return existing
 
     def _run(self, name: str, check: Check) -> str | None:
         try:

@@ -33,7 +33,7 @@ from kcm.actors.reconciliation.actor_names import ELECTOR, MANAGER, RECORDER
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.resources import PODS
 from kcm.runtime.calls.prepared_calls import HungCall
-from kcm.runtime.metrics.families import HUNG_CALLS
+from kcm.runtime.metrics.families import HUNG_CALLS, WORKQUEUE_DEPTH
 from kcm.runtime.serving.health import HealthFailure, HealthNotice
 from kcm.runtime.simulation.calls import SimulatedCalls
 from kcm.runtime.simulation.clock import VirtualClock
@@ -344,6 +344,32 @@ def test_healthy_cluster_is_healthy_from_the_first_second(log: FilteringBoundLog
     for _ in range(12):
         cluster.run_for(10.0)
         assert {name: check() for name, check in manager.checks().items() if check() is not None} == {}
+
+
+def test_controller_has_a_check_and_metrics_of_its_queue_from_its_start_until_it_is_disabled(
+    log: FilteringBoundLogger,
+) -> None:
+    """As upstream, where a gated controller has neither."""
+    cluster = SimulatedCluster(log=log)
+    manager = cluster.manager()
+    name, gated = "replicaset-controller", "podgroup-protection-controller"
+
+    def queues() -> set[str]:
+        series = {family.name: labels for family, labels in manager.metrics.collect()}
+        return {labels[0] for labels, _ in series.get(WORKQUEUE_DEPTH.name, ())}
+
+    assert not manager.has_check(name)
+    assert manager.has_check("infrastructure")
+    assert queues() == set()
+    cluster.run_for(30.0)
+    assert (manager.has_check(name), manager.has_check(gated)) == (True, False)
+    assert "replicaset" in queues()
+    assert not {queue for queue in queues() if "podgroup" in queue}
+    manager.disable(name)
+    manager.enable(gated)
+    cluster.run_for(30.0)
+    assert (manager.has_check(name), manager.has_check(gated)) == (False, True)
+    assert "podgroupprotection" in queues()
 
 
 def test_calls_that_hang_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -277,7 +277,7 @@ def test_program_serves_metrics_health_and_configuration() -> None:
         status, text = fetched(pages, "/healthz")
         assert status == 500
         assert "[-]mine failed: reason withheld" in text
-        assert "idle-controller" in text
+        assert "idle-controller" not in text, "it has not started"
         assert fetched(pages, "/configz")[0] == 200
         assert fetched(pages, "/debug/pprof/")[0] == 404, "no profiles for everybody"
 

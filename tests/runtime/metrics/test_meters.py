@@ -79,7 +79,10 @@ def test_queue_reports_its_metrics() -> None:
 def test_two_queues_of_one_name_share_their_series() -> None:
     metrics = Metrics()
     for _ in range(2):
-        WorkQueue(now=0.0, meter=WorkQueueMeter(metrics, "certificate")).add("a", now=0.0)
+        meter = WorkQueueMeter(metrics, "certificate")
+        queue: WorkQueue[str] = WorkQueue(now=0.0, meter=meter)
+        meter.follow(queue, StoppedClock())
+        queue.add("a", now=0.0)
     assert readings(metrics)[WORKQUEUE_ADDS.name, "certificate"] == 2.0
 
 

@@ -177,3 +177,20 @@ def test_failure_is_logged_again_when_its_public_text_changes(log: Any, logged: 
         assert not health.good
         assert health.page.splitlines()[0] == f"[-]job-controller failed: {shown}"
     assert [entry["reason"] for entry in logged.entries] == ["stuck: for 30 s", "deaf: for 240 s"]
+
+
+def test_check_that_does_not_exist_is_neither_shown_nor_counted(log: Any, logged: LogCapture) -> None:
+    checks, existing = HealthChecks(log=log), {"job-controller"}
+    checks.set({"job-controller": broken, "leaderElection": fine}, exists=existing.__contains__)
+    assert checks.examine(exclude=["leaderElection"]).page.splitlines() == [
+        "[-]job-controller failed: reason withheld",
+        'warn: some health checks cannot be excluded: no matches for "leaderElection"',
+        "healthz check failed",
+    ]
+    existing.clear()
+    assert checks.examine().page == "healthz check passed\n"
+    shown = {(family.name, labels) for family, series in checks.slis.collect() for labels, _ in series}
+    assert shown == {(HEALTHCHECKS.name, ("job-controller", "healthz", "error"))}
+    existing.add("job-controller")
+    checks.examine()
+    assert [entry["event"] for entry in logged.entries] == ["health check fails", "health check fails"]
