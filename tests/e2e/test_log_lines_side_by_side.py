@@ -159,7 +159,8 @@ def test_lines_about_the_start_of_controllers_have_equal_texts(logs: dict[str, s
 
 def test_every_controller_logs_its_end(logs: dict[str, str]) -> None:
     ours = logs["kcm"]
-    assert len(re.findall(r'\] "(?:Shutting|Shut) down', ours)) == len(re.findall(r'\] "Controller terminated"', ours)) > 25
+    ends = len(re.findall(r'\] "(?:Shutting|Shut) down', ours))
+    assert ends == len(re.findall(r'\] "Controller terminated"', ours)) > 25
     assert '] "All controllers terminated"' in ours
 
 
