@@ -24,7 +24,11 @@ EXAMPLES = ROOT / "examples"
 PATIENCE = 50.0  # seconds
 # Seeded runs that only run if KCM_SEEDS is set, as bin/run-tests --all does.
 FAULTS = "test_website_faults.py::test_website_matches_its_spec_after"
-MORE_SEEDS = (*(f"{FAULTS}_faults[{seed}]" for seed in range(1, 4)), f"{FAULTS}_drawn_user_actions")
+MORE_SEEDS = (
+    *(f"{FAULTS}_faults[{seed}]" for seed in range(1, 4)),
+    f"{FAULTS}_drawn_user_actions",
+    *(f"test_backup.py::test_copies_match_the_backups_after_faults[{seed}]" for seed in range(1, 4)),
+)
 
 
 @pytest.fixture(scope="module")

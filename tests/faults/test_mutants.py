@@ -92,7 +92,7 @@ FIRST = {
     "conditions of rules are final": 91,
     "a plan is never changed": 90,
 }
-HARMFUL = [mutant for mutant in MUTANTS if not mutant.held_by and mutant not in TENANTS]  # test_tenant_mutants.py
+HARMFUL = [mutant for mutant in MUTANTS if not mutant.held_by and mutant not in TENANTS]  # test_operator_mutants.py
 
 
 def test_mutant_names_are_unique() -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))
 
+import backup_operator
 import tenant_operator
+import test_backup
 import test_tenant_faults
 
-__all__ = ["tenant_operator", "test_tenant_faults"]
+__all__ = ["backup_operator", "tenant_operator", "test_backup", "test_tenant_faults"]

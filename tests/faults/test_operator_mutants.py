@@ -1,4 +1,4 @@
-"""Typical bugs of operators are found in the tenant operator, by a report that names the cause."""
+"""Typical bugs of operators are found in the example operators, by a report that names the cause."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import pytest
 
 from kcm.actors.simulation.campaign.checks import check
 from kcm.actors.simulation.campaign.failure_reports import recorded, report
+from tests.faults.mutants.backups import BACKUPS
+from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.tenants import TENANTS
 
 MOST = 200  # seeds
 # By mutant: the first seed that finds it, and a pattern of the report, which any seed has.
-CAUSES = {
+TENANT_CAUSES = {
     "uid not compared": (44, r"\w+ \(\S+\) writes \w+ into \S+, which it does not own"),
     "status from memory": (0, r"the status of \w+ contains \[.*\], but it has \[.*\]"),
     "finalizer too early": (0, r"\w+ is deleted before its account \d+ is closed"),
@@ -24,11 +26,24 @@ CAUSES = {
     ),
 }
 
+BACKUP_CAUSES = {
+    "numbered by name": (0, r"copy \w+ of \S+ is started, but no Backup with this uid has a finalizer"),
+    "finalizer missing": (0, r"copy \S+ of \S+ is started, but no Backup with this uid has a finalizer"),
+    "finalizer too early": (0, r"\w+ is deleted before its copy \S+"),
+    "no requeue": (0, r"\w+ is (Running, not (Done|Failed)|still being deleted, and the service has no copy)"),
+    "done when started": (0, r"\w+ is Done, but broken-disk cannot be copied"),
+    "new number for each call": (0, r"copy \S+-\d+ of \S+ is started, but no Backup with this uid"),
+}
+CASES = [
+    pytest.param(mutant, *causes[mutant.name], id=f"{operator}: {mutant.name}")
+    for operator, mutants, causes in (("tenant", TENANTS, TENANT_CAUSES), ("backup", BACKUPS, BACKUP_CAUSES))
+    for mutant in mutants
+]
+
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("mutant", TENANTS, ids=lambda mutant: mutant.name)
-def test_a_planted_bug_is_found_and_its_cause_named(mutant) -> None:
-    first, cause = CAUSES[mutant.name]
+@pytest.mark.parametrize(("mutant", "first", "cause"), CASES)
+def test_a_planted_bug_is_found_and_its_cause_named(mutant: Mutant, first: int, cause: str) -> None:
     for seed in [first, *range(MOST)]:
         with mutant.mutation():
             failed = check(seed, setting=mutant.setting)
