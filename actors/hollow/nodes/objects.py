@@ -98,11 +98,26 @@ def status_changes(
     ready: status of the Ready condition that the kubelet reports.
     """
     status = node.get("status") or {}
-    changes: Object = {field: value for field, value in machine.items() if status.get(field) != value}
+    wanted_status = {**machine, **_resources(status, machine)}
+    changes: Object = {field: value for field, value in wanted_status.items() if status.get(field) != value}
+    if "allocatable" in changes:
+        removed = dict.fromkeys((status.get("allocatable") or {}).keys() - changes["allocatable"].keys())
+        changes["allocatable"] = {**changes["allocatable"], **removed}
     wanted = (*_PRESSURES, _READY if ready else _NOT_READY)
     if changes or heartbeat or not _has_conditions(status, wanted):
         changes["conditions"] = _conditions(status, wanted, now=now)
     return changes
+
+
+def _resources(status: Mapping[str, Any], machine: Mapping[str, Any]) -> Object:
+    """Return the capacity and the allocatable resources of a node.
+
+    Resources that others have added to the capacity are kept, and are allocatable. Source: MachineInfo in setters.go.
+    """
+    added = {
+        name: quantity for name, quantity in (status.get("capacity") or {}).items() if name not in machine["capacity"]
+    }
+    return {"capacity": {**added, **machine["capacity"]}, "allocatable": {**added, **machine["allocatable"]}}
 
 
 def _has_conditions(status: Mapping[str, Any], wanted: Iterable[Condition]) -> bool:

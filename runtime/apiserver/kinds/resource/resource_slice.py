@@ -30,6 +30,7 @@ from kcm.runtime.apiserver.registry.strategy import Strategy
 from kcm.runtime.apiserver.rules.cells import age_cell, name_cell, part
 from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
 from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
+from kcm.runtime.apiserver.rules.selectable_fields import fields_at
 
 Part = Mapping[str, Any]
 
@@ -234,6 +235,8 @@ RESOURCE = ResourceDefinition(
         validate_update=validate_update,
         warn=warn,
         return_deleted_object=True,
+        selectable_fields=fields_at("spec.driver", "spec.nodeName"),
+        unsupported_field="field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: {}",
     ),
     printer=Printer(
         columns=(

@@ -119,3 +119,16 @@ def test_hollow_nodes_are_recognized_by_their_runtime() -> None:
     assert is_hollow(new_node(HOLLOW, now=T))
     assert not is_hollow({"status": {"nodeInfo": {"containerRuntimeVersion": "containerd://2.1.0"}}})
     assert not is_hollow({"metadata": {"name": "hollow-node-1"}})
+
+
+def test_resources_that_others_add_to_the_capacity_become_allocatable() -> None:
+    node = new_node(HOLLOW, now=T)
+    status = node["status"]
+    added = {**node, "status": {**status, "capacity": {**status["capacity"], "example.com/foo": "5"}}}
+    written = changes(added)
+    assert "capacity" not in written
+    assert written["allocatable"] == {**status["allocatable"], "example.com/foo": "5"}
+    settled = {**added, "status": {**added["status"], "allocatable": written["allocatable"]}}
+    assert changes(settled) == {}
+    removed = {**settled, "status": {**settled["status"], "capacity": status["capacity"]}}
+    assert changes(removed)["allocatable"] == {**status["allocatable"], "example.com/foo": None}

@@ -116,3 +116,12 @@ def test_controllers_have_rights_only_where_the_kinds_are_served(make_api: Any) 
     assert plain.send("GET", f"{ROLES}{status}").status == 404
     assert "resourcepoolstatusrequests/status" in resources(served, status)
     assert status not in {name_of(role) for role in bootstrap_policy()}
+
+
+def test_slices_can_be_selected_by_driver_and_by_node(served: Api) -> None:
+    served.send("POST", SLICES, slice_with())
+    assert served.send("GET", SLICES, fieldSelector="spec.driver=a.b,spec.nodeName=n").names == ["s"]
+    assert served.send("GET", SLICES, fieldSelector="spec.driver=other").names == []
+    refused = served.send("GET", SLICES, fieldSelector="spec.pool.name=p")
+    unsupported = "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: spec.pool.name"
+    assert unsupported in refused.message
