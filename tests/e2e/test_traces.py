@@ -13,8 +13,10 @@ from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.conftest import in_namespace
 from tests.e2e.faulty_proxy import Weather, faulty_proxy
 from tests.e2e.programs import ending, hollow_nodes, managing, run_kcm, until
+from tests.e2e.real_server import assets_or_skip, real_server
 from tests.e2e.scenarios import until_rolled_out, workload
 from tests.support.collector import Collector, collecting
+from tests.support.grpc_collector import collecting_grpc
 
 HEAD = "apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\n"
 CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -65,6 +67,51 @@ def test_collector_receives_the_spans_of_a_rollout_and_the_server_their_contexts
         assert set(weather.traced) <= {header_of(span) for span in collector.spans}
     finally:
         own.stop()
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("is_privileged", [True, False], ids=["system:masters", "accounts"])
+def test_spans_of_kube_apiserver_join_those_of_writes(tmp_path: Path, is_privileged: bool) -> None:
+    """kube-apiserver continues only traces of system:masters; spans of other clients are links of its own traces."""
+    traced, collected = tmp_path / "apiserver-tracing.yaml", tmp_path / "tracing.yaml"
+    with collecting() as ours, collecting_grpc() as of_server:
+        traced.write_text(f"{HEAD}endpoint: {of_server.endpoint}\nsamplingRatePerMillion: 1000000\n")
+        collected.write_text(f"{HEAD}endpoint: {ours.endpoint}\n")  # only the annotated Deployment is sampled
+        with real_server(tmp_path, assets_or_skip(), f"--tracing-config-file={traced}") as server:
+            kubeconfig = server.kubeconfig if is_privileged else server.manager_kubeconfig
+            kubectl = in_namespace(server.kubeconfig, "traced")
+            flags = (f"--kubeconfig={kubeconfig}", "--leader-elect=false", f"--tracing-config-file={collected}")
+            accounts = f"--use-service-account-credentials={str(not is_privileged).lower()}"
+            manager = run_kcm(tmp_path / "kcm.log", *flags, "--controllers=deployment,replicaset", accounts)
+            with ending(manager.program):
+                for name, annotations in (("web", {"tracing.k8s.io/traceparent": CALLER}), ("other", {})):
+                    deployment = workload("Deployment", name, 1, "web:1")
+                    deployment["metadata"]["annotations"] = annotations
+                    kubectl.apply(deployment)
+                until(lambda: len(kubectl.items("pods")) == 2, "both have a pod", why=manager.program.text)
+
+            def answered() -> dict[str, Span]:
+                """Return the server's spans of our writes by the identifier of our span."""
+                spans = [span for span in of_server.spans if span.name.startswith("POST /")]
+                if is_privileged:
+                    return {span.parent_span_id.hex(): span for span in spans}
+                return {link.span_id.hex(): span for span in spans for link in span.links}
+
+            def both() -> list[tuple[Span, Span]]:
+                writes = [*named(ours, "create replicasets.apps"), *named(ours, "create pods")]
+                return [(write, found) for write in writes if (found := answered().get(write.span_id.hex()))]
+
+            until(lambda: len(both()) == 2, "the server has exported its spans", why=lambda: str(both()))
+    roots = {span.span_id: span for span in ours.spans if not span.parent_span_id}
+    [(replica_set, set_served), (pod, pod_served)] = both()
+    assert CALLER.split("-")[1] in {link.trace_id.hex() for link in roots[replica_set.parent_span_id].links}
+    assert set_served.name == "POST /apis/apps/v1/namespaces/{:namespace}/replicasets"
+    assert pod_served.name == "POST /api/v1/namespaces/{:namespace}/pods"
+    for write, served in ((replica_set, set_served), (pod, pod_served)):
+        assert (served.trace_id == write.trace_id) is is_privileged
+        assert {link.trace_id for link in served.links} == (set() if is_privileged else {write.trace_id})
 
 
 @pytest.mark.parametrize(
