@@ -90,7 +90,12 @@ class Program:
 
 
 def spawn(
-    arguments: list[str], output: Path, *, environ: dict[str, str] | None = None, stdin: int | None = None
+    arguments: list[str],
+    output: Path,
+    *,
+    environ: dict[str, str] | None = None,
+    stdin: int | None = None,
+    cwd: Path = ROOT,
 ) -> Program:
     """Start a program in a process group of its own, with its output in the file."""
     with output.open("wb") as stream:
@@ -100,7 +105,7 @@ def spawn(
             stdout=stream,
             stderr=subprocess.STDOUT,
             env=environ if environ is not None else dict(os.environ),
-            cwd=ROOT,
+            cwd=cwd,
             start_new_session=True,
         )
     return Program(process, output)
