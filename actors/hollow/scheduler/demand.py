@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from kcm.actors.hollow.scheduler.pod_terms import NO_TERMS, PodTerms, pod_terms
 from kcm.protocols.node_affinity import Term, required_terms
 from kcm.protocols.objects import Key, Object, OwnerRef
 from kcm.protocols.quantities import milli_value, whole_value
@@ -70,6 +71,7 @@ class Demand(Struct, frozen=True, kw_only=True):
     owner: uid of the controller; "" for none.
     claims: keys of its PersistentVolumeClaims.
     priority: spec.priority.
+    terms_about_pods: affinity to other pods, topology spread, and preferences.
     """
 
     requests: tuple[tuple[str, int], ...] = ()
@@ -83,6 +85,7 @@ class Demand(Struct, frozen=True, kw_only=True):
     owner: str = ""
     claims: tuple[Key, ...] = ()
     priority: int = 0
+    terms_about_pods: PodTerms = NO_TERMS
 
     def tolerates(self, taint: Taint) -> bool:
         return any(toleration.tolerates(taint) for toleration in self.tolerations)
@@ -105,6 +108,7 @@ def demand_of(pod: Object, *, controller: OwnerRef | None) -> Demand:
         owner=controller.uid if controller is not None else "",
         claims=tuple(claim_keys(pod)) if spec.get("volumes") else (),
         priority=spec.get("priority") or 0,
+        terms_about_pods=pod_terms(pod),
     )
 
 

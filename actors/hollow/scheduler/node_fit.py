@@ -1,7 +1,6 @@
 """Filtering and scoring of nodes for a pod.
 
-Not supported: preferences (preferred affinity, PreferNoSchedule), affinity between pods, topology spread constraints,
-images. Volumes, devices and preemption have modules of their own.
+Images are not considered. Other pods, volumes, devices and preemption have modules of their own.
 
 Source: kubernetes v1.36 pkg/scheduler/framework/plugins/{nodeunschedulable,tainttoleration,nodeaffinity,nodeports,
 noderesources}; the spreading is that of the older selectorspread.
@@ -28,12 +27,14 @@ TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient "  # followed by the name of a resource
 UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 ZONE_WEIGHT = 2 / 3
+NODE_AFFINITY_WEIGHT, TAINT_WEIGHT = 2.0, 3.0  # the weight of free resources is 1
 
 
 class NodeView(Struct, frozen=True, kw_only=True):
     """Node as the scheduler sees it.
 
     taints: the taints that prevent scheduling.
+    soft_taints: the taints with the effect PreferNoSchedule.
     allocatable: amounts as in Demand.requests.
     """
 
@@ -41,6 +42,7 @@ class NodeView(Struct, frozen=True, kw_only=True):
     zone: str
     labels: Mapping[str, str]
     taints: tuple[Taint, ...]
+    soft_taints: tuple[Taint, ...] = ()
     unschedulable: bool
     allocatable: Mapping[str, int]
 
@@ -56,6 +58,7 @@ def node_view(node: Object) -> NodeView:
         zone=labels.get(ZONE_LABEL, ""),
         labels=labels,
         taints=tuple(taint for taint in taints if taint.effect in ("NoSchedule", "NoExecute")),
+        soft_taints=tuple(taint for taint in taints if taint.effect == "PreferNoSchedule"),
         unschedulable=bool(spec.get("unschedulable")),
         allocatable=_allocatable(node),
     )
@@ -111,14 +114,15 @@ def misfits(demand: Demand, node: NodeView, usage: NodeUsage) -> Sequence[str]:
         return (UNSCHEDULABLE,)
     if node.taints and not all(demand.tolerates(taint) for taint in node.taints):
         return (UNTOLERATED,)
-    if not _matches(demand, node):
+    if not matches_node(demand, node):
         return (UNMATCHED,)
     if demand.ports and any(is_taken(port, usage.ports) for port in demand.ports):
         return (NO_PORTS,)
     return _insufficient(demand, node.allocatable, usage)
 
 
-def _matches(demand: Demand, node: NodeView) -> bool:
+def matches_node(demand: Demand, node: NodeView) -> bool:
+    """Report whether the pod's nodeSelector and required node affinity select the node."""
     labels = node.labels
     if any(labels.get(key) != value for key, value in demand.selector):
         return False
@@ -147,13 +151,18 @@ def _insufficient(demand: Demand, allocatable: Mapping[str, int], usage: NodeUsa
 
 
 def best(
-    demand: Demand, nodes: Sequence[NodeView], usages: Mapping[str, NodeUsage], siblings: Mapping[str, int]
+    demand: Demand,
+    nodes: Sequence[NodeView],
+    usages: Mapping[str, NodeUsage],
+    siblings: Mapping[str, int],
+    preferences: Sequence[float] = (),
 ) -> NodeView:
     """Return the node with the highest score; of equal nodes, the first.
 
     nodes: feasible nodes, at least one.
     siblings: number of pods of the same owner, by node. In spreading them zones count twice as much as nodes, and
         spreading counts twice as much as free resources.
+    preferences: further scores of the nodes; empty if all are 0.
     """
     if len(nodes) == 1:
         return nodes[0]
@@ -163,13 +172,15 @@ def best(
             in_zone[node.zone] += siblings.get(node.name, 0)
     most, most_in_zone = max(siblings.values(), default=0), max(in_zone.values(), default=0)
     chosen, highest = nodes[0], -1.0
-    for node in nodes:
+    for place, node in enumerate(nodes):
         score = _room(demand, node.allocatable, usages.get(node.name, UNUSED))
         if most:
             spread = 1 - siblings.get(node.name, 0) / most
             if most_in_zone and node.zone:
                 spread = (1 - ZONE_WEIGHT) * spread + ZONE_WEIGHT * (1 - in_zone[node.zone] / most_in_zone)
             score += 2 * spread
+        if preferences:
+            score += preferences[place]
         if score > highest:
             chosen, highest = node, score
     return chosen
@@ -180,6 +191,27 @@ def _room(demand: Demand, allocatable: Mapping[str, int], usage: NodeUsage) -> f
     cpu, memory = allocatable.get("cpu", 0), allocatable.get("memory", 0)
     left = max(0.0, 1 - (usage.cpu + demand.cpu) / cpu) if cpu else 0.0
     return (left + (max(0.0, 1 - (usage.memory + demand.memory) / memory) if memory else 0.0)) / 2
+
+
+def preferences(demand: Demand, nodes: Sequence[NodeView]) -> list[float] | None:
+    """Return the scores of nodes by preferred node affinity and by taints, with upstream's weights; None if all are 0.
+
+    Source: pkg/scheduler/apis/config/v1/default_plugins.go; plugins/{nodeaffinity,tainttoleration}.
+    """
+    preferred = demand.terms_about_pods.nodes
+    if not preferred and not any(node.soft_taints for node in nodes):
+        return None
+    weights = [
+        sum(preference.weight for preference in preferred if preference.term.matches(node.name, node.labels))
+        for node in nodes
+    ]
+    untolerated = [sum(not demand.tolerates(taint) for taint in node.soft_taints) for node in nodes]
+    most_weight, most_taints = max(weights), max(untolerated)
+    return [
+        NODE_AFFINITY_WEIGHT * (weight / most_weight if most_weight else 0.0)
+        + TAINT_WEIGHT * (1 - taints / most_taints if most_taints else 1.0)
+        for weight, taints in zip(weights, untolerated, strict=True)
+    ]
 
 
 def failure_message(nodes: int, reasons: Mapping[str, int]) -> str:

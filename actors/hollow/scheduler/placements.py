@@ -6,7 +6,7 @@ A pod is counted from its binding on, before a table shows the binding (`assumed
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from kcm.actors.hollow.scheduler.demand import Demand
@@ -32,18 +32,23 @@ class Placements:
     usages: by node, also of nodes that no longer have pods.
     claims: number of pods by claim, on all nodes.
     releases: number of times that resources were released.
+    with_terms: pods that scheduling must consider because of their affinity to other pods, or against them.
     """
 
     def __init__(self) -> None:
         self.usages: dict[str, NodeUsage] = {}
         self.claims: Counter[Key] = Counter()
         self.releases = 0
+        self.with_terms: dict[Key, None] = {}
         self._placed: dict[Key, Placement] = {}
         self._owned: dict[str, dict[str, int]] = {}  # by owner's uid: pods by node
         self._demands: dict[Demand, Demand] = {}
 
     def get(self, pod: Key) -> Placement | None:
         return self._placed.get(pod)
+
+    def all_keys(self) -> Iterable[Key]:
+        return self._placed
 
     def siblings(self, owner: str) -> Mapping[str, int]:
         """Count the pods of this owner on each node."""
@@ -52,6 +57,8 @@ class Placements:
     def put(self, pod: Key, placement: Placement) -> None:
         """Record the placement of this pod, in place of an earlier one."""
         placement = placement._replace(demand=self.shared(placement.demand))
+        if placement.demand.terms_about_pods.concern_pods:
+            self.with_terms[pod] = None
         known = self._placed.get(pod)
         if known is not None:
             if known.node == placement.node and known.demand is placement.demand:
@@ -65,6 +72,7 @@ class Placements:
     def remove(self, pod: Key) -> None:
         known = self._placed.pop(pod, None)
         if known is not None:
+            self.with_terms.pop(pod, None)
             self._count(known, -1)
             self.releases += 1
 

@@ -128,7 +128,7 @@ class Preemptor:
                 for victim in removed:
                     usage.add(victim.demand, -1)
                 usage = nominations.usage(node.name, usage, attempt.key, attempt.demand)
-                last = filters.misfits(attempt, node, usage)
+                last = filters.misfits(attempt, node, usage, [victim.key for victim in removed])
                 return not last
 
             victims = select_victims(potential, budgets, fits_without)

@@ -1,10 +1,10 @@
 """Small scheduler: binds pods to nodes. Key: pod.
 
-It considers requests, nodeSelector, required node affinity, taints, unschedulable nodes, host ports, volumes and
-devices. It spreads the pods of one owner over zones and nodes, and prefers the node with more free resources. If a pod
-fits no node, pods of lower priority are preempted. A pod that cannot be scheduled is retried after a change of nodes or
-when pods end, but not before its backoff has passed (1 to 10 s), as upstream. Unlike upstream, waiting pods are not
-tried in the order of their priorities.
+It considers requests, nodeSelector, node affinity, taints, unschedulable nodes, host ports, affinity between pods,
+topology spread constraints, volumes and devices. It spreads the pods of one owner over zones and nodes, and prefers the
+node with more free resources. If a pod fits no node, pods of lower priority are preempted. A pod that cannot be
+scheduled is retried after a change of nodes or when pods end, but not before its backoff has passed (1 to 10 s), as
+upstream. Unlike upstream, waiting pods are not tried in the order of their priorities.
 
 Source: kubernetes v1.36 pkg/scheduler/{schedule_one.go,eventhandlers.go}, pkg/scheduler/backend/queue.
 """
@@ -12,7 +12,7 @@ Source: kubernetes v1.36 pkg/scheduler/{schedule_one.go,eventhandlers.go}, pkg/s
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -30,6 +30,7 @@ from kcm.actors.hollow.scheduler.devices.claim_facts import CLAIMS_BY_DEVICE, PO
 from kcm.actors.hollow.scheduler.devices.claims import NO_CLAIMS, NO_DEVICES, PodDevices
 from kcm.actors.hollow.scheduler.devices.requests import AllocationError
 from kcm.actors.hollow.scheduler.filters import Filters, Rejection, SchedulingAttempt, counted
+from kcm.actors.hollow.scheduler.neighbours import Neighbours, is_concerned
 from kcm.actors.hollow.scheduler.node_fit import (
     UNUSED,
     NodeView,
@@ -39,6 +40,7 @@ from kcm.actors.hollow.scheduler.node_fit import (
     misfits,
     node_view,
     nodes_to_find,
+    preferences,
 )
 from kcm.actors.hollow.scheduler.placements import Nomination, Nominations, Placement, Placements
 from kcm.actors.hollow.scheduler.preemptor import PreemptionPlan, Preemptor, nomination_of
@@ -51,9 +53,9 @@ from kcm.protocols.conditions import changed_condition
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
-from kcm.protocols.objects import Key, Object, encode_object, split_key
-from kcm.protocols.pods import is_terminal
-from kcm.protocols.resources import NODES, POD_DISRUPTION_BUDGETS, PODS
+from kcm.protocols.objects import Key, Object, encode_object, labels_of, split_key
+from kcm.protocols.pods import PodFacts, is_terminal
+from kcm.protocols.resources import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from kcm.protocols.volumes import claims_of
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.table import Entry
@@ -61,6 +63,7 @@ from kcm.runtime.tables.tables import Tables
 
 SCHEDULER_NAME = "default-scheduler"
 FIRST_BACKOFF, MOST_BACKOFF = 1.0, 10.0
+PODS_WEIGHT = 2.0  # of preferences about other pods; the weight of free resources is 1
 
 
 class _Wait(Struct):
@@ -97,7 +100,8 @@ class HollowScheduler:
         volumes, devices: None to ignore the PersistentVolumeClaims or ResourceClaims of pods.
         preemptor: None to preempt no pods.
         """
-        self._pods, self._nodes, self._clock = tables[PODS], tables[NODES], clock
+        self._tables, self._clock = tables, clock
+        self._pods, self._nodes = tables[PODS], tables[NODES]
         self._volumes, self._devices, self._preemptor = volumes, devices, preemptor
         self._filters = Filters(volumes, devices)
         self._placements: Placements | None = None
@@ -132,6 +136,8 @@ class HollowScheduler:
             return later
         self._look_at_nomination(key, entry, pod, demand)
         attempt = SchedulingAttempt(key, entry, pod, demand)
+        if is_concerned(demand.terms_about_pods, placements):
+            attempt = attempt._replace(neighbours=self._neighbours(pod, demand, placements))
         try:
             if self._volumes is not None and any(claims_of(pod)):
                 attempt = attempt._replace(claimed=self._volumes.look(pod, placements))
@@ -156,6 +162,29 @@ class HollowScheduler:
             return RequeueAfter(MOST_BACKOFF)  # its claims are being bound, and their changes enqueue the pod
         yield from self._bind(attempt, Placement(entry.uid, chosen.name, demand, assumed=True), placements)
         return None
+
+    def _neighbours(self, pod: Object, demand: Demand, placements: Placements) -> Neighbours:
+        def facts(key: Key) -> PodFacts | None:
+            entry = self._pods.entry(key)
+            return None if entry is None else entry.facts
+
+        def view(name: str) -> NodeView | None:
+            known = self._views.get(name)
+            return None if known is None else known[1]
+
+        def namespace_labels(name: str) -> Mapping[str, str]:
+            namespace = self._tables[NAMESPACES].get(name)
+            return {} if namespace is None else labels_of(namespace)
+
+        return Neighbours(
+            pod,
+            demand,
+            placements,
+            facts=facts,
+            nodes=view,
+            all_nodes=self._order,
+            namespace_labels=namespace_labels,
+        )
 
     def _prepare(self, attempt: SchedulingAttempt, node: NodeView) -> Step[bool]:
         """Bind the claims of the pod for this node, and return whether all of them are bound."""
@@ -215,6 +244,9 @@ class HollowScheduler:
     def _changes(self, pod: Object, placements: Placements) -> int:
         """Return a number that rises with every change that may help an unschedulable pod."""
         changes = self._node_changes + placements.releases
+        about_pods = (pod["spec"].get("affinity") or {}).keys() & {"podAffinity", "podAntiAffinity"}
+        if about_pods or pod["spec"].get("topologySpreadConstraints"):
+            changes += self._pods.version
         return changes + self._devices.version if self._devices is not None and has_claims(pod) else changes
 
     def _too_early(self, key: Key, pod: Object, demand: Demand, placements: Placements) -> RequeueAfter | None:
@@ -250,7 +282,12 @@ class HollowScheduler:
         enough = nodes_to_find(len(order))
         fitting: list[NodeView] = []
         rejections: list[Rejection] = []
-        is_plain = attempt.claimed is NOTHING and attempt.devices is NO_DEVICES and not self._nominations
+        is_plain = (
+            attempt.claimed is NOTHING
+            and attempt.devices is NO_DEVICES
+            and attempt.neighbours is None
+            and not self._nominations
+        )
         looked_at = 0
         for looked_at in range(1, len(order) + 1):
             node = order[(self._start + looked_at - 1) % len(order)]
@@ -271,7 +308,8 @@ class HollowScheduler:
         nodes: Sequence[NodeView] = fitting
         if self._devices is not None and attempt.devices is not NO_DEVICES:
             nodes = self._devices.preferred(attempt.devices, fitting)
-        return best(demand, nodes, usages, placements.siblings(demand.owner)), ()
+        siblings = {} if demand.terms_about_pods.spread else placements.siblings(demand.owner)
+        return best(demand, nodes, usages, siblings, _preferences(attempt, nodes)), ()
 
     def _first_choices(self, attempt: SchedulingAttempt) -> Iterable[str]:
         """Yield the node for which the pod's claims were bound, and the node that the pod is nominated to."""
@@ -362,6 +400,18 @@ class HollowScheduler:
         return RequeueAfter(backoff)
 
 
+def _preferences(attempt: SchedulingAttempt, nodes: Sequence[NodeView]) -> Sequence[float]:
+    """Return the scores of nodes by preferences of the pod and of other pods; empty if there are none."""
+    if len(nodes) == 1:
+        return ()
+    found = [preferences(attempt.demand, nodes)]
+    if attempt.neighbours is not None:
+        about_pods = (attempt.neighbours.affinity_scores(nodes), attempt.neighbours.spread_scores(nodes))
+        found += [None if scores is None else [PODS_WEIGHT * score for score in scores] for scores in about_pods]
+    given = [scores for scores in found if scores is not None]
+    return [sum(of_node) for of_node in zip(*given, strict=True)]
+
+
 def _is_unassigned(entry: Entry) -> bool:
     facts = entry.facts
     return not facts.node and not facts.deleting and not is_terminal(facts)
@@ -403,7 +453,7 @@ def scheduler_spec(*, volumes: bool = True, devices: bool = False) -> Controller
                 terminal=(),
             ),
         ),
-        reads=(POD_DISRUPTION_BUDGETS,),
+        reads=(POD_DISRUPTION_BUDGETS, NAMESPACES),
         indexes=(
             PODS_BY_NODE,
             *((PODS_BY_CLAIM, VOLUMES_BY_CLAIM, UNCLAIMED_VOLUMES, ATTACHMENTS_BY_NODE) if volumes else ()),

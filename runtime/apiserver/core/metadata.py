@@ -15,10 +15,13 @@ GENERATED_BASE = 58  # a generated name is at most 63 characters long, five of t
 
 
 def settle_namespace(route: ResourceRoute, obj: Object) -> None:
-    """Set the namespace of the request's path in an object. Raises StatusError (400) if the object has another one."""
+    """Set the namespace of the request's path in an object, or none if its kind is not namespaced.
+
+    Raises StatusError (400) if the object has another namespace.
+    """
     meta = obj["metadata"]
     namespace = meta.get("namespace") or ""
-    if namespace and namespace != route.namespace:
+    if namespace and route.namespace and namespace != route.namespace:
         raise status_errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )

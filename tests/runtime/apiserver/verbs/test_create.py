@@ -145,6 +145,11 @@ def test_malformed_body_is_a_bad_request_with_the_reason(api: Api, body: bytes, 
     assert text in refused.message
 
 
+def test_namespace_of_an_object_that_is_not_namespaced_is_removed(api: Api) -> None:
+    created = api.send("POST", "/api/v1/nodes", {"metadata": {"name": "x", "namespace": "other"}})
+    assert (created.status, "namespace" in created.obj["metadata"]) == (201, False)
+
+
 def test_new_object_with_a_resource_version_is_rejected(api: Api) -> None:
     body = api.pod()
     body["metadata"]["resourceVersion"] = "5"
