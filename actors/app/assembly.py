@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -54,11 +55,21 @@ from kcm.runtime.scheduling.permits import Terms
 from kcm.runtime.system.actor import ActorSpec, Context
 from kcm.runtime.tables.table import Table
 
+if TYPE_CHECKING:
+    from kcm.actors.app.webhooks import WebhookParts
 
-def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled: Iterable[str]) -> ManagerPlan:
+
+def plan_manager(
+    assembly: Assembly,
+    specs: Iterable[ControllerSpec],
+    *,
+    enabled: Iterable[str],
+    webhooks: WebhookParts | None = None,
+) -> ManagerPlan:
     """Return the plan of the manager for these controllers.
 
     enabled: canonical names.
+    webhooks: webhooks of the controllers; None without any.
 
     Raises ValueError if two controllers have the same name, and the errors of plan_tables.
     """
@@ -87,6 +98,7 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
         migration = _migration_plan(assembly, assembly.election, specs)
         if assembly.election.candidacy is not None:
             infrastructure.extend(_candidate(assembly, assembly.election, assembly.election.candidacy))
+    servers = () if webhooks is None else (webhooks.server(assembly.seen, assembly.vitals),)
     generic = assembly.options.generic
     return ManagerPlan(
         infrastructure=tuple(infrastructure),
@@ -94,6 +106,7 @@ def plan_manager(assembly: Assembly, specs: Iterable[ControllerSpec], *, enabled
         controllers=controllers,
         enabled=tuple(name for name in controllers if name in chosen),
         discovery=_DiscoveryPlan(assembly, seed=seeds.getrandbits(32)),
+        servers=servers,
         leader_elect=assembly.election is not None,
         migration=migration,
         stand_by_on_loss=assembly.election is not None and assembly.election.stand_by,

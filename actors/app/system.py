@@ -66,7 +66,9 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
     from structlog.typing import FilteringBoundLogger
 
+    from kcm.actors.app.webhooks import MakeHost, WebhookParts
     from kcm.actors.engine.spans import Tracing
+    from kcm.actors.engine.webhooks.settings import WebhookServing
 
 HALT_WITHIN = 5.0  # seconds
 FORKED = "this process was forked from the one that runs the controllers, and has none of their threads"
@@ -87,6 +89,8 @@ class ControllerSystem:
     authority: see ControllerContext.
     program: name of the program in labels of metrics (informer_*, running_managed_controllers).
     tracer: tracer of OpenTelemetry, for spans of reconciliations and their commands; None: no traces.
+    webhooks: where and how the webhooks of the controllers are served; None: they are not.
+    make_webhook_host: makes the server of the webhooks; by default an HTTPS server.
     cache_mutation_detector: objects of the tables raise FrozenError when they are changed in place; None: as the
         options specify (--cache-mutation-detector).
 
@@ -114,6 +118,8 @@ class ControllerSystem:
         cache_mutation_detector: bool | None = None,
         program: str = CONTROLLER_MANAGER,
         tracer: Tracer | None = None,
+        webhooks: WebhookServing | None = None,
+        make_webhook_host: MakeHost | None = None,
     ) -> None:
         self.controllers = BUILT_IN if controllers is None else checked_specs("controllers", controllers)
         check_text("program", program)
@@ -162,7 +168,12 @@ class ControllerSystem:
         self._controller_names = {spec.name for spec in self.controllers}
         self.enabled = tuple(spec.name for spec in chosen if spec.enabled_if(self.options))
         self.skipped = tuple(spec.name for spec in chosen if spec.name not in self.enabled)
-        self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled)
+        self._webhooks = self._webhooks_of(webhooks, make_webhook_host)
+        if self._webhooks is not None:
+            self.controllers = (*self.controllers, self._webhooks.spec)
+            self.enabled = (*self.enabled, self._webhooks.spec.name)
+            self._chosen.add(self._webhooks.spec.name)
+        self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled, webhooks=self._webhooks)
         self.metrics.add_source(self._hung_threads)
         if isinstance(spawner, ThreadSpawner):
             self.metrics.add_source(lambda: [(CARRIERS, (), float(spawner.carriers))])
@@ -226,6 +237,8 @@ class ControllerSystem:
         for name in reversed(self.actors.names()):
             self._stop_actor(name, deadline)
         self._calls.close()
+        if self._webhooks is not None:
+            self._webhooks.close()
         if self._owns_clock and isinstance(self.clock, SystemClock):
             self.clock.close()
 
@@ -392,6 +405,8 @@ class ControllerSystem:
             calls=self._calls,
             controllers=self.controllers,
         )
+        if self._webhooks is not None:
+            checks["webhooks"] = self._webhooks.check(self.vitals)
         return {name: self._in_own_process(check) for name, check in checks.items()}
 
     def has_check(self, name: str) -> bool:
@@ -407,6 +422,20 @@ class ControllerSystem:
         from kcm.runtime.serving.metrics_page import MetricsPage  # slow to import, and most systems use serve() instead
 
         return MetricsPage(self.metrics, process=False).render("")[0].decode()
+
+    def _webhooks_of(self, serving: WebhookServing | None, make_host: MakeHost | None) -> WebhookParts | None:
+        """Return the webhooks of the enabled controllers; None if they have none or are not served, which is logged."""
+        having = [
+            spec for spec in self.controllers if spec.name in self.enabled and (spec.admission or spec.conversion)
+        ]
+        if not having:
+            return None
+        if serving is None:
+            self.log.warning("webhooks are not served", controllers=[spec.name for spec in having])
+            return None
+        from kcm.actors.app.webhooks import webhook_parts  # most systems have no webhooks
+
+        return webhook_parts(serving, having, make_host=make_host, clock=self.clock, log=self.log, metrics=self.metrics)
 
     def _tracing(self, tracer: Tracer) -> Tracing:
         """Return the spans of this system's messages, reconciliations and commands."""

@@ -26,6 +26,16 @@ def description(name: str, facts: object) -> bytes:
     return encode(Description(name, orjson.dumps(facts, default=asdict)))
 
 
+# The webhook server.
+
+
+class WebhookServerVitals(Struct, frozen=True, kw_only=True):
+    """State of the webhook server. problem: why it does not serve, or not with the certificates of the Secret."""
+
+    is_serving: bool
+    problem: str
+
+
 # The manager.
 
 

@@ -10,6 +10,7 @@ MIGRATION_ELECTOR = "migration-elector"  # for the second Lease of leader migrat
 ELECTORS = frozenset({ELECTOR, MIGRATION_ELECTOR})
 LEASE_CANDIDATE = "lease-candidate"
 DISCOVERY = "discovery"
+WEBHOOK_SERVER = "webhook-server"
 INFORMERS = "shared-informers"  # the client of all informers
 _INFORMER = "informer:"
 _CONTROLLER = "controller:"

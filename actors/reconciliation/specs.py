@@ -20,7 +20,6 @@ from kcm.actors.options.known_controllers import is_enabled
 from kcm.actors.reconciliation.discovered import Discovered
 from kcm.actors.reconciliation.reconciler import Running
 from kcm.actors.reconciliation.watches import Read, Selecting, Watch
-from kcm.actors.reconciliation.webhooks import AdmissionWebhook, VersionConversion, check_webhooks
 from kcm.protocols.arguments import check_each, check_function, check_number, check_text, check_type
 from kcm.protocols.messages.outcomes import FAILURES, Invalid, Outcome
 from kcm.protocols.objects import Object
@@ -35,6 +34,8 @@ from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+    from kcm.actors.reconciliation.webhooks import AdmissionWebhook, VersionConversion
 
 R = TypeVar("R")  # a reconciler
 K = TypeVar("K", bound=Hashable)  # a key
@@ -356,7 +357,10 @@ class ControllerSpec(Struct, frozen=True, kw_only=True):
             raise TypeError(f"{self.name}: resync is a number, or a function of the options, not {self.resync!r}")
         if self.calls is not None:
             check_number(f"calls of {self.name}", self.calls, least=1, whole=True)
-        check_webhooks(self.name, self.admission, self.conversion)
+        if self.admission or self.conversion:
+            from kcm.actors.reconciliation.webhooks import check_webhooks  # few controllers have webhooks
+
+            check_webhooks(self.name, self.admission, self.conversion)
         for named in (self.queues, self.passes, self.sources):
             names = [entry.name for entry in named]
             if len(set(names)) < len(names):

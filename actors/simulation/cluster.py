@@ -23,6 +23,8 @@ from kcm.actors.controllers.apimachinery import garbage_collector, namespace
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.engine.dispatcher.requests import outcome_of, request_for
 from kcm.actors.engine.elector import Election
+from kcm.actors.engine.webhooks.configurations import MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, has_webhooks
+from kcm.actors.engine.webhooks.settings import WebhookServing
 from kcm.actors.hollow.nodes.reconciler import LEASE_INTERVAL
 from kcm.actors.hollow.specs import hollow_specs
 from kcm.actors.options import Options
@@ -43,6 +45,7 @@ from kcm.protocols.pods import PodFacts, pod_facts
 from kcm.protocols.resources import PODS, M, Resource, resource_path
 from kcm.runtime.apiserver.core.identifiers import SUFFIX_CHARACTERS, Identifiers
 from kcm.runtime.apiserver.core.settings import ApiSettings
+from kcm.runtime.apiserver.kinds.built_in import BUILT_IN as EVERY_KIND
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.users import Authorize, allow_all
 from kcm.runtime.apiserver.server.api_server import ApiServer
@@ -57,7 +60,10 @@ from kcm.runtime.simulation.disk import SimulatedDisk
 from kcm.runtime.simulation.network import SimulatedNetwork
 from kcm.runtime.simulation.trace import Trace
 from kcm.runtime.simulation.transport import SimulatedTransport
+from kcm.runtime.simulation.webhooks import URL as WEBHOOKS_URL
+from kcm.runtime.simulation.webhooks import SimulatedWebhooks
 from kcm.runtime.simulation.world import World
+from kcm.runtime.x509.key_rings import CertificateLives
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -78,6 +84,8 @@ class SimulatedCluster:
     collect_garbage: the server itself deletes dependents of deleted owners, until a manager runs a garbage collector.
     empty_namespaces: the server itself empties namespaces, until a manager runs a namespace controller.
     authorize: function that decides access reviews; may be replaced.
+    webhooks: servers of the webhooks of all managers, which the API server calls without HTTP.
+    certificate_lives: lifetimes of the webhooks' certificates, for managers that are started later.
     outside: fake of external systems, which the setting of a run creates; see Setting.outside.
     """
 
@@ -107,10 +115,19 @@ class SimulatedCluster:
         )
         self.transport = SimulatedTransport(self.network, "outside")
         self.cloud, self.calls = cloud, SimulatedCalls(clock=self.clock)
+        self.webhooks = SimulatedWebhooks(self.clock)
+        self.network.call_webhook, self.network.webhook_delay = self.webhooks.call, self.webhooks.delay
+        self.certificate_lives = CertificateLives()
         self.outside: Any = None
         self.authorize: Authorize = allow_all
         self._processes = Processes(
-            world=self.world, network=self.network, calls=self.calls, cloud=cloud, trace=self.trace, log=log
+            world=self.world,
+            network=self.network,
+            calls=self.calls,
+            webhooks=self.webhooks,
+            cloud=cloud,
+            trace=self.trace,
+            log=log,
         )
         self._seed = seed
         self._shown_at: tuple[int, float, int] | None = None
@@ -121,7 +138,7 @@ class SimulatedCluster:
         self.injector = Injector(faults, seed=seed, clock=self.clock)
         if faults:
             self.world.injector = self.network.injector = self.injector
-            self.calls.injector = self.injector
+            self.calls.injector = self.webhooks.injector = self.injector
             FaultSchedule(
                 self.injector, processes=self._processes, network=self.network, restart_server=self.restart_server
             ).start_timers()
@@ -169,7 +186,19 @@ class SimulatedCluster:
         if self._empty_namespaces and runs(namespace.SPEC.name, specs, options or Options()):
             self._empty_namespaces = False
             self.server.stop_namespace_cleanup()
-        return self._processes.start("manager", specs, options=options, election=election, seed=self._seed, keep=keep)
+        if has_webhooks(specs):
+            self._serve_configurations()
+        return self._processes.start(
+            "manager",
+            specs,
+            options=options,
+            election=election,
+            seed=self._seed,
+            keep=keep,
+            webhooks=WebhookServing(
+                name="simulated", namespace="kube-system", url=WEBHOOKS_URL, lives=self.certificate_lives
+            ),
+        )
 
     def hollow_nodes(
         self,
@@ -209,6 +238,12 @@ class SimulatedCluster:
         self._served += definitions
         for definition in definitions:
             self.server.registry.add(definition)
+
+    def _serve_configurations(self) -> None:
+        """Serve the kinds that configure webhooks."""
+        wanted = {MUTATING_CONFIGURATIONS.name, VALIDATING_CONFIGURATIONS.name}
+        served = {f"{kind.plural}.{kind.group}" for kind in self._served}
+        self.serve(*(kind for kind in EVERY_KIND if f"{kind.plural}.{kind.group}" in wanted - served))
 
     def restart_server(self) -> None:
         """Restart the API server on the same disk: it has all objects, but no history of changes for watches."""
@@ -257,6 +292,7 @@ class SimulatedCluster:
                 suffix=lambda: "".join(self._ids.choices(SUFFIX_CHARACTERS, k=5)),
             ),
             authorize=lambda access: self.authorize(access),
+            call_webhook=lambda question: self.webhooks.call(question),
         )
 
     # Direct access of the test to the server.

@@ -10,15 +10,18 @@ from msgspec import Struct
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.engine.elector import Election
+from kcm.actors.engine.webhooks.settings import WebhookServing
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.derived import frozen_table
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.runtime.cloud.provider import CloudProvider
+from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.simulation.calls import SimulatedCalls
 from kcm.runtime.simulation.network import SimulatedNetwork
 from kcm.runtime.simulation.processes import SimulatedProcess
 from kcm.runtime.simulation.trace import Trace
 from kcm.runtime.simulation.transport import SimulatedTransport
+from kcm.runtime.simulation.webhooks import SimulatedWebhooks
 from kcm.runtime.simulation.world import World
 
 if TYPE_CHECKING:
@@ -43,6 +46,7 @@ class Running(Struct, frozen=True):
 
     keep: restart the process when it ends by itself.
     starts: number of starts, including this one.
+    webhooks: how its webhooks are served; None: they are not.
     """
 
     process: SimulatedProcess
@@ -53,6 +57,7 @@ class Running(Struct, frozen=True):
     seed: int
     keep: bool
     starts: int
+    webhooks: WebhookServing | None = None
 
 
 class Processes:
@@ -68,13 +73,14 @@ class Processes:
         world: World,
         network: SimulatedNetwork,
         calls: SimulatedCalls,
+        webhooks: SimulatedWebhooks,
         cloud: CloudProvider | None,
         trace: Trace | None,
         log: FilteringBoundLogger,
     ) -> None:
         self.world = world
         self._network, self._trace, self._log = network, trace, log
-        self._calls, self._cloud = calls, cloud
+        self._calls, self._webhooks, self._cloud = calls, webhooks, cloud
         self.running: dict[str, Running] = {}
         self.started: list[Observer] = []
 
@@ -87,11 +93,12 @@ class Processes:
         options: Options | None = None,
         election: Election | None = None,
         keep: bool = False,
+        webhooks: WebhookServing | None = None,
     ) -> ControllerSystem:
         """Start a process. The first process of a kind is named `kind`, the next ones "kind-2", "kind-3" and so on."""
         names = (kind if number == 1 else f"{kind}-{number}" for number in itertools.count(1))
         name = next(name for name in names if name not in self.running)
-        return self._run(name, specs, options, election, seed=seed, keep=keep, starts=1)
+        return self._run(name, specs, options, election, seed=seed, keep=keep, starts=1, webhooks=webhooks)
 
     def crash(self, name: str) -> None:
         running = self.running[name]
@@ -104,7 +111,16 @@ class Processes:
         was = self.running[name]
         self.crash(name)
         self.note(name, "process started again")
-        self._run(name, was.specs, was.options, was.election, seed=was.seed, keep=was.keep, starts=was.starts + 1)
+        self._run(
+            name,
+            was.specs,
+            was.options,
+            was.election,
+            seed=was.seed,
+            keep=was.keep,
+            starts=was.starts + 1,
+            webhooks=was.webhooks,
+        )
 
     def revive(self) -> None:
         """Restart each process that has ended by itself, if it was started with `keep`."""
@@ -128,7 +144,9 @@ class Processes:
         seed: int,
         keep: bool,
         starts: int,
+        webhooks: WebhookServing | None,
     ) -> ControllerSystem:
+        metrics = Metrics()
         process = self.world.process(name)
         system = ControllerSystem(
             transport=SimulatedTransport(self._network, name, process.http),
@@ -143,9 +161,12 @@ class Processes:
             calls=self._calls.of_process(name, process),
             seed=seed,
             authority=AUTHORITY,
+            metrics=metrics,
+            webhooks=webhooks,
+            make_webhook_host=lambda pages: self._webhooks.host(name, process.calls, pages, metrics),
         )
         system.actors.beginnings.append(process.begins)
-        self.running[name] = Running(process, system, specs, options, election, seed, keep, starts)
+        self.running[name] = Running(process, system, specs, options, election, seed, keep, starts, webhooks)
         for observe in self.started:
             observe(name, system)
         return system.start()

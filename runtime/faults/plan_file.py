@@ -32,6 +32,10 @@ NOT_LIVE = {
     FaultKind.PROCESS_CRASHED: "kill the process by hand",
     FaultKind.PROCESS_PAUSED: "pause the process by hand, with kill -STOP",
     FaultKind.HTTP_HELD: "request-held is nearest",
+    FaultKind.WEBHOOK_DOWN: "a running system calls its webhooks itself; end the process that serves them",
+    FaultKind.WEBHOOK_SLOW: "a running system calls its webhooks itself; let the function wait",
+    FaultKind.WEBHOOK_ANSWERED: "a running system calls its webhooks itself; let the function raise an exception",
+    FaultKind.WEBHOOK_EXPIRED: "a running system calls its webhooks itself; replace the Secret of the certificates",
     FaultKind.CALL_HUNG: "what hangs is the code of a cloud provider; answer-lost is nearest",
 }
 TIMES = ("start", "until", "seconds")

@@ -76,6 +76,11 @@ class FaultKind(StrEnum):
     NODE_SILENT = "node-silent"  # nodes (object) do and send nothing
     NODE_FLAPPING = "node-flapping"  # alternately silent and back, each for `seconds`
     ZONE_SILENT = "zone-silent"  # all nodes of the zones (object)
+    # One opportunity per call of a webhook by the simulated API server. The resource is its path, "/validate/NAME".
+    WEBHOOK_DOWN = "webhook-down"  # the connection is refused
+    WEBHOOK_SLOW = "webhook-slow"  # responds `seconds` late, and the call fails if that is its timeout or more
+    WEBHOOK_ANSWERED = "webhook-answered"  # response with `status`, and the function is not called
+    WEBHOOK_EXPIRED = "webhook-expired"  # the serving certificate counts as expired
 
 
 OF_CALLS = (
@@ -87,8 +92,14 @@ OF_CALLS = (
     FaultKind.ANSWER_LOST,
     FaultKind.ANSWER_DELAYED,
 )
+OF_WEBHOOKS = (
+    FaultKind.WEBHOOK_DOWN,
+    FaultKind.WEBHOOK_SLOW,
+    FaultKind.WEBHOOK_ANSWERED,
+    FaultKind.WEBHOOK_EXPIRED,
+)
 STRIKES_THE_IDLE = (FaultKind.ACTOR_CRASHED, FaultKind.ACTOR_VANISHED, FaultKind.ACTOR_HUNG)
-ANSWERED = (FaultKind.COMMAND_ANSWERED, FaultKind.CALL_ANSWERED)  # require a status
+ANSWERED = (FaultKind.COMMAND_ANSWERED, FaultKind.CALL_ANSWERED, FaultKind.WEBHOOK_ANSWERED)  # require a status
 
 
 class InjectedError(Exception):

@@ -125,15 +125,20 @@ class PairInMemory:
 
     def load(self, context: ssl.SSLContext) -> x509.Certificate:
         self.stamp()
-        # Python's ssl reads files only; these are deleted before the context is used.
-        try:
-            with tempfile.TemporaryDirectory(prefix="kcm-") as passing:
-                paths = Path(passing) / "tls.crt", Path(passing) / "tls.key"
-                for path, content in zip(paths, self._pair, strict=True):
-                    write_private(path, content)
-                return PairInFiles(*map(str, paths)).load(context)
-        except OSError as error:
-            raise TlsError(f"cannot write a temporary file for the serving key: {error.strerror}") from error
+        return load_pair_in_memory(context, *self._pair)
+
+
+def load_pair_in_memory(context: ssl.SSLContext, certificate: bytes, key: bytes) -> x509.Certificate:
+    """Load a certificate and its key, both in PEM, into a context. After a TlsError it must not be used."""
+    # Python's ssl reads files only; these are deleted before the context is used.
+    try:
+        with tempfile.TemporaryDirectory(prefix="kcm-") as passing:
+            paths = Path(passing) / "tls.crt", Path(passing) / "tls.key"
+            for path, content in zip(paths, (certificate, key), strict=True):
+                write_private(path, content)
+            return PairInFiles(*map(str, paths)).load(context)
+    except OSError as error:
+        raise TlsError(f"cannot write a temporary file for the serving key: {error.strerror}") from error
 
 
 def file_stamp(path: Path) -> Stamp | None:

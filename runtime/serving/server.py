@@ -63,14 +63,21 @@ class ServerThread:
         *,
         log: FilteringBoundLogger,
         bounds: ConnectionLimits = ConnectionLimits(most=MOST_CONNECTIONS),  # noqa: B008 it is frozen
+        largest_body: int = LARGEST_BODY,
+        name: str = "serving",
     ) -> None:
-        """Prepare the server. bounds: limits of the connections of all listeners together."""
-        self._listeners, self._bounds = listeners, bounds
+        """Prepare the server.
+
+        bounds: limits of the connections of all listeners together.
+        largest_body: bytes of a request.
+        name: of the thread.
+        """
+        self._listeners, self._bounds, self._largest_body = listeners, bounds, largest_body
         self._connections: BoundedConnections | None = None
         self._buffered: BufferedBytes
         self._servers: list[HttpServer] = []
         self._addresses: list[tuple[str, int]] = []
-        self._thread = LoopThread(name="serving", log=log)
+        self._thread = LoopThread(name=name, log=log)
         self._log = log
 
     @property
@@ -111,7 +118,7 @@ class ServerThread:
         server = HttpServer(
             listener.application,
             new_request=PageRequest,
-            largest_body=LARGEST_BODY,
+            largest_body=self._largest_body,
             now=listener.application.now,
             connections=connections,
             buffered=self._buffered,

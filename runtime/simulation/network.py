@@ -78,6 +78,7 @@ class SimulatedNetwork:
     server: the current server; replaced when it restarts
     requests: (virtual time, client, request) of all requests that processes have sent
     call_webhook: function that simulates the servers of all webhooks
+    webhook_delay: returns the additional seconds until the response of a webhook
     aggregated: functions that simulate aggregated API servers, by API group; discovery does not contain them
     injector: injects faults; None for none
     trace: digest of the run; None to record none
@@ -88,6 +89,7 @@ class SimulatedNetwork:
     ) -> None:
         self.server, self.clock = server, clock
         self.call_webhook: CallWebhook = call_no_webhook
+        self.webhook_delay: Callable[[Question], float] = lambda _question: 0.0
         self.aggregated: dict[str, Callable[[Request], Response]] = {}
         self.injector: Injector | None = None
         self.trace: Trace | None = None
@@ -116,7 +118,8 @@ class SimulatedNetwork:
             if server is self._server and not self.server_is_down:
                 then([self.call_webhook(question) for question in questions])
 
-        self.clock.call_after(2 * self.delay(), answer)
+        late = max(map(self.webhook_delay, questions), default=0.0)
+        self.clock.call_after(2 * self.delay() + late, answer)
 
     def delay(self) -> float:
         return self._latency * (1 + self._random.random())

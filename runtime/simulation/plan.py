@@ -6,19 +6,20 @@ import random
 from collections.abc import Sequence
 from functools import partial
 
-from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
+from kcm.runtime.faults.vocabulary import OF_CALLS, OF_WEBHOOKS, Fault, FaultKind
 
 STATUSES = (409, 410, 429, 500, 503, 504)
 RESOURCES = ("*", "*", "pods", "replicasets", "deployments", "replicationcontrollers")
 CLOUD_STATUSES = (409, 429, 500)
+WEBHOOK_STATUSES = (404, 500, 503)
 HANGS = (5.0, 40.0, 150.0)  # seconds that a call hangs; the call pool regards it as hung after 120
 CLOUD_RESOURCES = ("*", "*", "instances", "routes")
 NODES = ("hollow-node-0", "hollow-node-1", "hollow-node-2")
 ZONES = ("zone-a", "zone-b")
 # Not drawn by default, because a reconciler that blocks is a bug that the simulator detects without a fault.
 ON_REQUEST = (FaultKind.RECONCILER_BLOCKED,)
-WITHOUT_CALLS = tuple(kind for kind in FaultKind if kind not in (*OF_CALLS, *ON_REQUEST))
-WITH_CALLS = tuple(kind for kind in FaultKind if kind not in ON_REQUEST)
+WITHOUT_CALLS = tuple(kind for kind in FaultKind if kind not in (*OF_CALLS, *OF_WEBHOOKS, *ON_REQUEST))
+WITH_CALLS = tuple(kind for kind in FaultKind if kind not in (*OF_WEBHOOKS, *ON_REQUEST))
 MOST_FAULTS = 10
 
 # The manager restarts a crashed actor at most 8 times in 5 minutes. A plan must stay below this limit.
@@ -121,6 +122,10 @@ def draw_fault(
         case FaultKind.CALL_ANSWERED:
             status = chance.choice(CLOUD_STATUSES)
             return at_rate(status=status, seconds=delay, resource=chance.choice(callees))
+        case FaultKind.WEBHOOK_ANSWERED:
+            return lasting(rate=rate, status=chance.choice(WEBHOOK_STATUSES))
+        case FaultKind.WEBHOOK_DOWN | FaultKind.WEBHOOK_SLOW | FaultKind.WEBHOOK_EXPIRED:
+            return lasting(rate=rate, seconds=delay if kind is FaultKind.WEBHOOK_SLOW else 0.0)
         case _:
             return at_rate(seconds=delay, resource=chance.choice(callees) if kind in OF_CALLS else resource)
 

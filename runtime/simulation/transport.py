@@ -135,7 +135,10 @@ class _Exchange:
     def _schedule_resume(self, suspended: Suspended, server: ApiServer) -> None:
         """Schedule the resumption of a suspended request, after the delay of its slowest webhook call or timer."""
         network, questions = self._network, suspended.questions
-        after = max(question.seconds if isinstance(question, Delay) else 2 * network.delay() for question in questions)
+        after = max(
+            question.seconds if isinstance(question, Delay) else 2 * network.delay() + network.webhook_delay(question)
+            for question in questions
+        )
         self._clock.call_after(after, lambda: self._resume(suspended, server))
 
     def _resume(self, suspended: Suspended, server: ApiServer) -> None:

@@ -112,6 +112,8 @@ class ControllerManager(Actor):
             self._children.start(spec, now)
         for name in self._steering.wanted(self._plan):
             self._start_informers(name, now)
+        for spec in self._plan.servers:
+            self._children.start(spec, now)
         for name, controller in self._plan.controllers.items():
             # A restarted manager keeps the controllers that are still alive.
             if self.context.system.is_alive(controller.spec.name):

@@ -67,6 +67,7 @@ class ManagerPlan(Struct, frozen=True, kw_only=True):
     controllers: Mapping[str, ControllerPlan]  # by canonical name, in the order in which they start
     enabled: tuple[str, ...]  # controllers that start without a request of an operator
     discovery: DiscoveryPlan
+    servers: tuple[ActorSpec, ...] = ()  # started after the informers, whether this process leads or not
     leader_elect: bool = True  # controllers wait for LeaseHeld
     migration: MigrationPlan | None = None
     stand_by_on_loss: bool = False  # stop the controllers after LeaseLost and stand by again, instead of ending

@@ -10,40 +10,15 @@ from msgspec import Struct
 from kcm.protocols.addresses import is_address
 from kcm.protocols.arguments import check_number, check_text
 from kcm.protocols.objects import Key, Object, make_key, split_key
+from kcm.runtime.x509.key_rings import CertificateLives
 
 PORT = 9443  # as controller-runtime's
 SERVICE_PORT = 443
-DAY = 86_400.0
 _LABEL = "[a-z0-9]([a-z0-9-]*[a-z0-9])?"
 _NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _URL = re.compile(
     r"https://(?P<host>\[[0-9A-Fa-f:.]+\]|[^/:?#@\[\]\s]+)(:(?P<port>[0-9]{1,5}))?(?P<path>(/[^/?#\s]+)*)/?"
 )
-
-
-class CertificateLives(Struct, frozen=True, kw_only=True):
-    """Lifetimes of the certificates, in seconds.
-
-    serving: of a serving certificate; it is replaced after two thirds of it.
-    authority: of a CA; it is replaced after two thirds of it.
-    settle: after a new CA was written to all configurations, before certificates of it are used: API servers learn of a
-        configuration by a watch.
-    overlap: after a certificate of the new CA is used, before the old CA is removed from the configurations.
-    """
-
-    serving: float = 30 * DAY
-    authority: float = 365 * DAY
-    settle: float = 60.0
-    overlap: float = 3600.0
-
-    def __post_init__(self) -> None:
-        """Check the values. Raises TypeError and ValueError."""
-        for name in self.__struct_fields__:
-            check_number(f"{name} of CertificateLives", getattr(self, name), above=0)
-        if not self.serving <= self.authority:
-            raise ValueError("serving of CertificateLives is at most authority: a CA outlives its certificates")
-        if not 3 * (self.settle + self.overlap) <= self.authority:
-            raise ValueError("settle and overlap of CertificateLives take at most a third of authority")
 
 
 class WebhookServing(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind, format_faults, parse_faults
+from kcm.runtime.faults.vocabulary import OF_CALLS, OF_WEBHOOKS, Fault, FaultKind, format_faults, parse_faults
 from kcm.runtime.simulation.plan import (
     ON_REQUEST,
     draw_fault,
@@ -42,7 +42,7 @@ def test_plan_round_trips_through_text(draw: Draw) -> None:
 
 def test_cloud_faults_are_drawn_only_on_request() -> None:
     drawn = {fault.kind for plan in plans(draw_plan, 200) for fault in plan}
-    assert drawn == set(FaultKind) - set(OF_CALLS) - set(ON_REQUEST)
+    assert drawn == set(FaultKind) - set(OF_CALLS) - set(OF_WEBHOOKS) - set(ON_REQUEST)
     (fault,) = draw_plan(1, seconds=SECONDS, actors=ACTORS, kinds=(FaultKind.CALL_LOST,), least=1, most=1)
     assert fault.kind is FaultKind.CALL_LOST
 

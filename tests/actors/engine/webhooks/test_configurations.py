@@ -14,13 +14,14 @@ from kcm.actors.engine.webhooks.configurations import (
     selector_object,
     webhook_configurations,
 )
-from kcm.actors.engine.webhooks.settings import CertificateLives, WebhookServing
+from kcm.actors.engine.webhooks.settings import WebhookServing
 from kcm.actors.reconciliation import ControllerSpec
 from kcm.actors.reconciliation.webhooks import mutate, validate
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.objects import name_of
 from kcm.protocols.resources import NODES, PODS, Resource
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.x509.key_rings import CertificateLives
 
 WIDGETS = Resource(group="example.com", version="v1", plural="widgets", kind="Widget")
 SERVING = WebhookServing(name="widget-operator", namespace="widgets")
@@ -184,7 +185,7 @@ def test_invalid_settings_are_refused_with_the_name_of_the_field(given: dict[str
         WebhookServing(**{"name": "operator", **given})
 
 
-@pytest.mark.parametrize("given", [{"serving": 0}, {"serving": 9e9}, {"overlap": 2e7}])
+@pytest.mark.parametrize("given", [{"serving": 0}, {"serving": 9e9}, {"overlap": 2e6}])
 def test_lifetimes_without_room_for_a_rotation_are_refused(given: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="CertificateLives"):
         CertificateLives(**given)
