@@ -24,7 +24,7 @@ def hollow_nodes_policy() -> list[Object]:
         "metadata": {"name": NAME},
         "rules": [
             {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "delete"]},
-            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]},
+            {"apiGroups": [""], "resources": ["namespaces", "pods"], "verbs": ["get", "list", "watch"]},
             {
                 "apiGroups": [""],
                 "resources": ["persistentvolumes"],
