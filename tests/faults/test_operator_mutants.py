@@ -9,6 +9,7 @@ import pytest
 from kcm.actors.simulation.campaign.checks import check
 from kcm.actors.simulation.campaign.failure_reports import recorded, report
 from tests.faults.mutants.backups import BACKUPS
+from tests.faults.mutants.databases import DATABASES
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.tenants import TENANTS
 
@@ -34,9 +35,22 @@ BACKUP_CAUSES = {
     "done when started": (0, r"\w+ is Done, but broken-disk cannot be copied"),
     "new number for each call": (0, r"copy \S+-\d+ of \S+ is started, but no Backup with this uid"),
 }
+DATABASE_CAUSES = {
+    "all pods at once": (0, r"orders-\d is deleted before the replacement of orders-\d is ready"),
+    "primary first": (0, r"the primary is deleted, and orders-\d still has its version"),
+    "password made anew": (0, r"the password in default/orders is changed"),
+    "backup not awaited": (0, r"orders is upgraded from \S+ to \S+ without a Backup"),
+    "dependents not watched": (12, r"Service default/orders\S* is missing|the Service selects"),
+    "status without a look": (0, r"orders-\d is deleted before the replacement of orders-\d is ready"),
+}
+OPERATORS = (
+    ("tenant", TENANTS, TENANT_CAUSES),
+    ("backup", BACKUPS, BACKUP_CAUSES),
+    ("database", DATABASES, DATABASE_CAUSES),
+)
 CASES = [
     pytest.param(mutant, *causes[mutant.name], id=f"{operator}: {mutant.name}")
-    for operator, mutants, causes in (("tenant", TENANTS, TENANT_CAUSES), ("backup", BACKUPS, BACKUP_CAUSES))
+    for operator, mutants, causes in OPERATORS
     for mutant in mutants
 ]
 

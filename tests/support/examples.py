@@ -8,8 +8,17 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[2] / "examples"))
 
 import backup_operator
+import database_operator
 import tenant_operator
 import test_backup
+import test_database
 import test_tenant_faults
 
-__all__ = ["backup_operator", "tenant_operator", "test_backup", "test_tenant_faults"]
+__all__ = [
+    "backup_operator",
+    "database_operator",
+    "tenant_operator",
+    "test_backup",
+    "test_database",
+    "test_tenant_faults",
+]
