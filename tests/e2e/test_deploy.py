@@ -195,9 +195,32 @@ def test_systemd_unit_is_valid_and_confined(tmp_path: Path) -> None:
     run("systemd-analyze", "security", "--offline=true", "--threshold=20", unit)
 
 
-def test_flags_of_the_systemd_unit_are_accepted(tmp_path: Path) -> None:
-    script = f". {DEPLOY / 'systemd' / 'kcm.env'}; echo $KCM_FLAGS"
-    flags = run("sh", "-c", script).split()
+# Of kube-controller-manager in Talos's static pod, and those that RKE2 adds to the flags of k3s.
+TALOS = (
+    "--use-service-account-credentials --allocate-node-cidrs=true --bind-address=127.0.0.1 --cluster-cidr=10.244.0.0/16 "
+    "--service-cluster-ip-range=10.96.0.0/12 --cluster-signing-cert-file=ca.crt --cluster-signing-key-file=ca.key "
+    "--controllers=* --configure-cloud-routes=false --kubeconfig=kubeconfig --authentication-kubeconfig=kubeconfig "
+    "--authorization-kubeconfig=kubeconfig --leader-elect=true --root-ca-file=ca.crt "
+    "--service-account-private-key-file=service-account.key --profiling=false --terminated-pod-gc-threshold=100 "
+    "--tls-min-version=VersionTLS13 --use-service-account-credentials=true --node-cidr-mask-size-ipv4=24"
+)
+RKE2 = (
+    "--permit-port-sharing=true --flex-volume-plugin-dir=/var/lib/kubelet/volumeplugins "
+    "--terminated-pod-gc-threshold=1000"
+)
+
+
+@pytest.mark.parametrize("distribution", ["kubeadm", "k3s", "RKE2", "Talos"])
+def test_flags_of_distributions_are_accepted(tmp_path: Path, distribution: str) -> None:
+    def of_unit(name: str) -> list[str]:
+        script = f"set -f; . {DEPLOY / 'systemd' / name}; echo $KCM_FLAGS"
+        return run("sh", "-c", script).split()
+
+    if distribution == "Talos":
+        flags = TALOS.split()
+    else:
+        flags = of_unit("kcm.env" if distribution == "kubeadm" else "k3s.env")
+        flags += RKE2.split() if distribution == "RKE2" else []
     assert len(flags) > 10
     manager = run_kcm(tmp_path / "kcm.log", *flags, "--version")
     assert (manager.program.process.wait(60), manager.program.text().split()[0]) == (0, "Kubernetes")
