@@ -40,7 +40,7 @@ MOST_WAITING = 1000  # further events are dropped
 TRIES, RETRY_SECONDS = 12, 10.0
 SIMILAR, SIMILAR_SECONDS = 10, 600.0
 SPAM_BURST, SPAM_QPS = 25, 1 / 300
-CACHE = 4096
+CACHE, SPARE = 4096, 128  # maximum number of values; number at which expired values are first evicted
 COMBINED = "(combined from similar events): "
 
 K = TypeVar("K")
@@ -52,15 +52,19 @@ class _Recent(Generic[K, V]):
 
     def __init__(self, most: int = CACHE) -> None:
         self._most = most
+        self._expire_at = SPARE  # number of values
         self._values: OrderedDict[K, V] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._values)
 
     def expire(self, is_as_new: Callable[[V], bool]) -> None:
-        """Evict the least recently used values as long as they are as new, so that their loss has no effect."""
-        while self._values and is_as_new(next(iter(self._values.values()))):
-            self._values.popitem(last=False)
+        """Evict the values that are as new, so that their loss has no effect, each time the number has doubled."""
+        if len(self._values) < self._expire_at:
+            return
+        for key in [key for key, value in self._values.items() if is_as_new(value)]:
+            del self._values[key]
+        self._expire_at = 2 * len(self._values) + SPARE
 
     def get(self, key: K, make: Callable[[], V]) -> V:
         value = self._values.get(key)

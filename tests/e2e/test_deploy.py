@@ -197,11 +197,12 @@ def test_systemd_unit_is_valid_and_confined(tmp_path: Path) -> None:
 
 # Of kube-controller-manager in Talos's static pod, and those that RKE2 adds to the flags of k3s.
 TALOS = (
-    "--use-service-account-credentials --allocate-node-cidrs=true --bind-address=127.0.0.1 --cluster-cidr=10.244.0.0/16 "
-    "--service-cluster-ip-range=10.96.0.0/12 --cluster-signing-cert-file=ca.crt --cluster-signing-key-file=ca.key "
-    "--controllers=* --configure-cloud-routes=false --kubeconfig=kubeconfig --authentication-kubeconfig=kubeconfig "
-    "--authorization-kubeconfig=kubeconfig --leader-elect=true --root-ca-file=ca.crt "
-    "--service-account-private-key-file=service-account.key --profiling=false --terminated-pod-gc-threshold=100 "
+    "--use-service-account-credentials --allocate-node-cidrs=true --bind-address=127.0.0.1 "
+    "--cluster-cidr=10.244.0.0/16 --service-cluster-ip-range=10.96.0.0/12 "
+    "--cluster-signing-cert-file=ca.crt --cluster-signing-key-file=ca.key --root-ca-file=ca.crt "
+    "--controllers=* --configure-cloud-routes=false --leader-elect=true --profiling=false "
+    "--kubeconfig=kubeconfig --authentication-kubeconfig=kubeconfig --authorization-kubeconfig=kubeconfig "
+    "--service-account-private-key-file=service-account.key --terminated-pod-gc-threshold=100 "
     "--tls-min-version=VersionTLS13 --use-service-account-credentials=true --node-cidr-mask-size-ipv4=24"
 )
 RKE2 = (

@@ -61,7 +61,7 @@ from kcm.runtime.logs.settings import LogSettings
 from kcm.runtime.process.descriptors import raise_limit
 from kcm.runtime.process.event_loop import new_event_loop
 from kcm.runtime.process.files import DirectoryInUseError, UnsafeDirectoryError, refuse_foreign, sole_use
-from kcm.runtime.process.memory import collect_rarely
+from kcm.runtime.process.memory import collect_rarely, give_back_freed
 from kcm.runtime.process.version import this_version
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.signing.tokens import KeyUnusableError, read_signing_key
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
 CERTIFICATES = "certificates"  # subdirectory of the server's directory
 STDIN = 0  # file descriptor
 TICK = 1.0  # seconds between calls of ApiServer.tick
+GIVE_BACK_EVERY = 60.0  # seconds between calls of give_back_freed, which takes a few milliseconds
 DRAIN = 5.0  # seconds for open connections to finish
 # Files in the directory that no other user may own or write: they contain credentials, or determine what is served.
 TRUSTED = (
@@ -311,10 +312,13 @@ async def _tick_until(
 ) -> None:
     """Call ApiServer.tick every TICK seconds until a future is done. Raises the exception of `ending`, if it has one.
 
-    Failed jobs are logged, and run again when they are due again.
+    Failed jobs are logged, and run again when they are due again. Every GIVE_BACK_EVERY seconds, freed memory, such as
+    that of old changes, is returned to the system.
 
     lost: set here as well, if the database file was deleted or replaced
     """
+    loop = asyncio.get_running_loop()
+    give_back_at = loop.time() + GIVE_BACK_EVERY
     while not ending.done():
         either: tuple[asyncio.Future[Any], ...] = (ending, lost)
         await asyncio.wait(either, timeout=TICK, return_when=asyncio.FIRST_COMPLETED)
@@ -327,4 +331,7 @@ async def _tick_until(
             api.tick(now())
         except ExceptionGroup:
             log.exception("periodic jobs failed")
+        if loop.time() >= give_back_at:
+            give_back_at = loop.time() + GIVE_BACK_EVERY
+            give_back_freed()
     ending.result()
