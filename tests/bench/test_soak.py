@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kcm.runtime.faults.plan_file import read_plan
-from tests.bench.soak import Samples, fault_plan, soak, trend, trends
+from tests.bench.soak import Samples, fault_plan, soak, trend, trends, warm_up
 
 SECONDS = [5.0 * number for number in range(60)]
 
@@ -40,6 +40,11 @@ def test_samples_of_the_warm_up_are_left_out():
     (found,) = trends(samples.after(100.0))
 
     assert (found.mean, found.first, found.last) == (50.0, 50.0, 50.0)
+
+
+@pytest.mark.parametrize(("minutes", "seconds"), [(70, 1200), (30, 1080), (1, 36)])
+def test_warm_up_lasts_until_the_caches_are_full_and_leaves_something_to_measure(minutes, seconds):
+    assert warm_up(minutes) == pytest.approx(seconds)
 
 
 def test_fault_plan_covers_the_whole_run(tmp_path):
