@@ -53,10 +53,14 @@ def matcher(pattern: str) -> Callable[[str], Any]:
     """Return a function that reports whether the pattern matches anywhere in a text. Raises PatternError."""
     import re2
 
-    compiled(pattern)  # a set does not report the error
+    alone = compiled(pattern)  # a set does not report the error
     patterns = re2.Set.SearchSet(_options())  # does not search for groups, and takes a quarter of the time
     patterns.Add(pattern)
-    patterns.Compile()
+    try:
+        patterns.Compile()
+    except re2.error:  # a set needs more memory, as it has no engine without a DFA
+        search: Callable[[str], Any] = alone.search
+        return search
     matches: Callable[[str], Any] = patterns.Match
     return matches
 
