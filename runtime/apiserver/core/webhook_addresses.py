@@ -11,6 +11,7 @@ Differs from upstream: the first ready endpoint is used instead of a random one.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -53,19 +54,26 @@ def address(cluster: Cluster, client: Mapping[str, Any]) -> Address:
         parts = urlsplit(client.get("url") or "")
         if not parts.netloc:
             raise NoAddressError("webhook configuration must have either service or URL")
-        url = f"{parts.scheme}://{parts.netloc}{parts.path or '/'}"
+        url = f"{parts.scheme}://{parts.netloc}{_clean(parts.path)}"
         problem = _why_unreachable(cluster, parts.hostname or "")
         if problem:
             raise NoAddressError(problem, url)
         return Address(url)
     namespace, name, port = service.get("namespace") or "", service.get("name") or "", service.get("port") or 443
-    path = service.get("path") or "/"
-    url = f"https://{name}.{namespace}.svc:{port}{path if path.startswith('/') else f'/{path}'}"
+    url = f"https://{name}.{namespace}.svc:{port}{_clean(service.get('path') or '')}"
     try:
         found = _endpoint(cluster, namespace, name, port)
         return Address(url, admits=True) if found is None else Address(url, found)
     except NoAddressError as err:
         raise NoAddressError(str(err), url) from None
+
+
+def _clean(path: str) -> str:
+    """Return the path that client-go requests: without empty and relative segments, and without a slash at the end.
+
+    Source: client-go rest/request.go, NewRequest (v1.36).
+    """
+    return posixpath.normpath(f"/{path.lstrip('/')}")
 
 
 def _endpoint(cluster: Cluster, namespace: str, name: str, port: int) -> tuple[str, int] | None:

@@ -208,6 +208,14 @@ def test_url_of_another_machine_is_called() -> None:
     assert [post.url for post in rig.asked.posts] == ["https://192.0.2.1:9443/check?timeout=10s"]
 
 
+@pytest.mark.parametrize("path", ["//check", "/check/", "/a/../check", "check"])
+def test_path_of_a_url_is_cleaned_as_by_client_go(path: str) -> None:
+    rig = Rig()
+    rig.webhook(url=f"https://192.0.2.1:9443/{path}")
+    assert rig.write().status == 201
+    assert [post.url for post in rig.asked.posts] == ["https://192.0.2.1:9443/check?timeout=10s"]
+
+
 def _define(rig: Rig) -> None:
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     client = {"service": {"namespace": "default", "name": "hook", "path": "/convert"}}
