@@ -25,7 +25,7 @@ from kcm.runtime.apiserver.registry.users import (
     User,
 )
 from kcm.runtime.apiserver.storage.state import State, to_read
-from kcm.runtime.signing.tokens import SigningKey
+from kcm.runtime.signing.tokens import SigningKey, VerifyingKey
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 CLAIM = "kubernetes.io"
@@ -76,15 +76,36 @@ class _Issued(NamedTuple):
 
 
 class AccountTokens:
-    def __init__(self, key: SigningKey) -> None:
-        self._key = key
+    def __init__(
+        self,
+        key: SigningKey,
+        *,
+        issuers: Sequence[str] = (ISSUER,),
+        audiences: Sequence[str] = (),
+        others: Sequence[VerifyingKey] = (),
+    ) -> None:
+        """Create the issuer and verifier.
+
+        key: signs new tokens
+        issuers: accepted issuers; the first one issues new tokens
+        audiences: audiences of the server itself, which tokens have by default; () for the issuers
+        others: further keys whose tokens are accepted
+        """
+        self._key, self._issuers = key, tuple(issuers)
+        self.audiences = tuple(audiences) or self._issuers
+        self._keys = {verifying.key_id: verifying for verifying in (key, *others)}
         self._read = bounded_cache(MOST_KNOWN, longest=LONGEST_KNOWN)(
             self._read_claims
         )  # each signature is verified once
 
-    def public_key(self) -> dict[str, str]:
-        """Return the public key as a JSON Web Key (RFC 7517)."""
-        return self._key.public_jwk()
+    @property
+    def issuer(self) -> str:
+        """Issuer of new tokens."""
+        return self._issuers[0]
+
+    def public_keys(self) -> list[dict[str, str]]:
+        """Return the public keys that verify tokens as JSON Web Keys (RFC 7517)."""
+        return [key.public_jwk() for key in self._keys.values()]
 
     def issue(
         self,
@@ -114,7 +135,7 @@ class AccountTokens:
                 "aud": audiences,
                 "exp": begins + seconds,
                 "iat": begins,
-                "iss": ISSUER,
+                "iss": self.issuer,
                 "jti": number(),
                 CLAIM: claim,
                 "nbf": begins,
@@ -154,8 +175,9 @@ class AccountTokens:
         return Authenticated(issued.user, good_for)
 
     def _read_claims(self, token: str) -> _Issued | None:
-        claims = self._key.claims_of(token)
-        if claims is None or claims.get("iss") != ISSUER:
+        found = (key.claims_of(token) for key in self._keys.values())
+        claims = next((claims for claims in found if claims is not None), None)
+        if claims is None or claims.get("iss") not in self._issuers:
             return None
         own_claim = claims[CLAIM]
         namespace, account = own_claim["namespace"], own_claim["serviceaccount"]

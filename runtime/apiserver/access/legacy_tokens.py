@@ -20,7 +20,7 @@ from kcm.protocols.objects import Object, decode_object, is_deleting, labels_of,
 from kcm.protocols.times import format_time
 from kcm.runtime.apiserver.registry.users import AUTHENTICATED, User
 from kcm.runtime.apiserver.storage.state import State
-from kcm.runtime.signing.tokens import SigningKey
+from kcm.runtime.signing.tokens import VerifyingKey
 
 ISSUER = "kubernetes/serviceaccount"
 _CLAIM = "kubernetes.io/serviceaccount/"
@@ -43,7 +43,7 @@ class Use(NamedTuple):
 
 
 class LegacyTokens:
-    def __init__(self, keys: Sequence[SigningKey]) -> None:
+    def __init__(self, keys: Sequence[VerifyingKey]) -> None:
         """Create a verifier.
 
         keys: keys whose signatures are accepted

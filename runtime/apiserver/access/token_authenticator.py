@@ -53,13 +53,14 @@ class TokenAuthenticator:
         self._state, self._now = state, now
         self._account_tokens, self._legacy_tokens = tokens.accounts, tokens.legacy
         self._static_tokens, self._node_key = StaticTokens(tokens.users), tokens.node_key
+        self._audiences = (ISSUER,) if tokens.accounts is None else tokens.accounts.audiences
 
     def authenticate(self, token: str, audiences: Sequence[str]) -> Authenticated | Unauthenticated:
         """Find the user of a token that is not the token of a Secret.
 
         audiences: the token must be intended for at least one of them; () for the server itself
         """
-        wanted = audiences or (ISSUER,)
+        wanted = audiences or self._audiences
         # Tokens of service accounts come first because they are verified with each request; the users of other tokens
         # are cached by connection.
         if self._account_tokens is not None:
@@ -67,7 +68,8 @@ class TokenAuthenticator:
             if isinstance(found, Authenticated) or found.why:
                 return found
         user = self._node_of(token) or self._static_tokens.user_of(token)
-        return Unauthenticated() if user is None or ISSUER not in wanted else Authenticated(user, (ISSUER,))
+        good_for = self._own(wanted)
+        return Unauthenticated() if user is None or not good_for else Authenticated(user, good_for)
 
     def use_of(self, token: str) -> Use | None:
         """Verify a token of a Secret. Return None for any other token."""
@@ -81,10 +83,15 @@ class TokenAuthenticator:
         audiences: the token must be intended for at least one of them; () for the server itself
         """
         found = self.authenticate(token, audiences)
-        if isinstance(found, Authenticated) or ISSUER not in (audiences or (ISSUER,)):
+        good_for = self._own(audiences or self._audiences)
+        if isinstance(found, Authenticated) or not good_for:
             return found
         use = self.use_of(token)
-        return found if use is None or use.user is None else Authenticated(use.user, (ISSUER,))
+        return found if use is None or use.user is None else Authenticated(use.user, good_for)
+
+    def _own(self, audiences: Sequence[str]) -> tuple[str, ...]:
+        """Return those of the audiences that are the server's own."""
+        return tuple([audience for audience in self._audiences if audience in audiences])
 
     def _node_of(self, token: str) -> User | None:
         name = node_in(self._node_key, token) if self._node_key else None

@@ -13,7 +13,6 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from kcm.runtime.apiserver.access.account_tokens import ISSUER
 from kcm.runtime.apiserver.http.api_request import ApiRequest
 from kcm.runtime.apiserver.http.health import Health
 from kcm.runtime.apiserver.http.metrics import CONTENT_TYPE as METRICS_TYPE
@@ -151,7 +150,7 @@ class NonResourceEndpoints:
         if path == KEYS:
             response = Response(status=200, body=orjson.dumps({"keys": keys}), content_type="application/jwk-set+json")
         else:
-            response = json_response(_configuration(_header(request, b"host"), keys))
+            response = json_response(_configuration(self._api.issuer, _header(request, b"host"), keys))
         return EndpointResponse(response, cache=FOR_AN_HOUR)
 
     def _version_info(self) -> dict[str, str]:
@@ -174,14 +173,15 @@ class NonResourceEndpoints:
         }
 
 
-def _configuration(address: str, keys: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def _configuration(issuer: str, address: str, keys: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """Return the OpenID Connect discovery document, with the fields needed to verify service account tokens.
 
+    issuer: issuer of the tokens
     address: host and port of the server, from the request's Host header
     keys: public keys as JSON Web Keys
     """
     return {
-        "issuer": ISSUER,
+        "issuer": issuer,
         "jwks_uri": f"https://{address}{KEYS}",
         "response_types_supported": ["id_token"],
         "subject_types_supported": ["public"],

@@ -113,7 +113,12 @@ class ApiServer:
 
     def public_keys(self) -> list[dict[str, str]]:
         """Return the public keys that verify service account tokens, as JSON Web Keys."""
-        return [] if self._cluster.tokens is None else [self._cluster.tokens.public_key()]
+        return [] if self._cluster.tokens is None else self._cluster.tokens.public_keys()
+
+    @property
+    def issuer(self) -> str:
+        """Issuer of service account tokens; "" if none are issued."""
+        return "" if self._cluster.tokens is None else self._cluster.tokens.issuer
 
     def publish_address(self, host: str, port: int) -> None:
         """Publish the server's IPv4 address as Service default/kubernetes, and create the other bootstrap objects.

@@ -9,7 +9,7 @@ from typing import Any
 
 from kcm.protocols.objects import Object, decode_object, encode_object, make_key, name_of, uid_of
 from kcm.protocols.times import format_time
-from kcm.runtime.apiserver.access.account_tokens import BOUND, ISSUER, Bound
+from kcm.runtime.apiserver.access.account_tokens import BOUND, Bound
 from kcm.runtime.apiserver.admission import chain
 from kcm.runtime.apiserver.core.body_decoder import decode_body
 from kcm.runtime.apiserver.core.cluster import Cluster, RoutedRequest
@@ -34,7 +34,7 @@ def create_token(cluster: Cluster, call: RoutedRequest) -> Response:
     if errors:
         raise status_errors.invalid(GROUP, KIND, "", errors)
     spec = request["spec"]
-    spec["audiences"] = spec.get("audiences") or [ISSUER]
+    spec["audiences"] = spec.get("audiences") or [*cluster.tokens.audiences]
     token = cluster.tokens.issue(
         account,
         audiences=spec["audiences"],

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from kcm.runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key
+from kcm.runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key, read_verifying_keys
 
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 CURVES = {"ES256": ec.SECP256R1(), "ES384": ec.SECP384R1(), "ES512": ec.SECP521R1()}
@@ -106,3 +108,29 @@ def test_file_without_a_key_is_rejected_with_its_name(tmp_path: Path, file: byte
 def test_missing_file_is_refused_with_the_text_of_go() -> None:
     with pytest.raises(KeyUnusableError, match=r"^open /no/such/file: no such file or directory$"):
         read_signing_key("/no/such/file")
+
+
+def test_verifying_keys_are_read_from_public_keys_private_keys_and_certificates(tmp_path: Path) -> None:
+    signing = ec.generate_private_key(ec.SECP256R1())
+    public = RSA.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    path = tmp_path / "keys.pem"
+    path.write_bytes(public + pem(signing) + _certificate(RSA) + b"-----BEGIN X-----\nAAAA\n-----END X-----\n")
+    found = read_verifying_keys(str(path))
+    assert [key.algorithm for key in found] == ["RS256", "ES256", "RS256"]
+    assert [key.claims_of(SigningKey(RSA).sign(CLAIMS)) for key in found] == [CLAIMS, None, CLAIMS]
+
+
+def test_file_without_a_verifying_key_is_unusable(tmp_path: Path) -> None:
+    path = tmp_path / "keys.pem"
+    path.write_bytes(pem(ed25519.Ed25519PrivateKey.generate()))
+    with pytest.raises(KeyUnusableError, match="does not contain any valid RSA or ECDSA public keys"):
+        read_verifying_keys(str(path))
+    with pytest.raises(KeyUnusableError, match="no such file or directory"):
+        read_verifying_keys(str(tmp_path / "missing"))
+
+
+def _certificate(key: rsa.RSAPrivateKey) -> bytes:
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "signer")])
+    begin = datetime(2026, 1, 1, tzinfo=UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, begin, begin + timedelta(days=1))
+    return builder.sign(key, SHA256()).public_bytes(Encoding.PEM)

@@ -177,3 +177,17 @@ def test_server_without_a_signing_key_issues_no_token() -> None:
     api.create("serviceaccounts", {"metadata": {"name": "robot"}})
     assert ask(api).status == 405
     assert api.server.user_of("x") is None
+
+
+def test_issuer_audiences_and_further_keys_can_be_set() -> None:
+    old, issuers = SigningKey(generate_private_key(SECP256R1())), ("https://new", "https://old")
+    made = Api(accounts=AccountTokens(KEY, issuers=issuers, others=[old]))
+    made.create("serviceaccounts", {"metadata": {"name": "robot"}})
+    issued = AccountTokens(old, issuers=("https://old",))
+    account = made.get("serviceaccounts", "robot").obj
+    common: Any = {"audiences": ["https://old"], "bound": [], "now": made.clock.now(), "seconds": 600}
+    accepted = issued.issue(account, number=lambda: "1", **common)
+    foreign = AccountTokens(old, issuers=("https://other",)).issue(account, number=lambda: "2", **common)
+    assert [made.server.user_of(token) is not None for token in (accepted, foreign)] == [True, False]
+    assert made.server.issuer == "https://new"
+    assert [key["kid"] for key in made.server.public_keys()] == [KEY.key_id, old.key_id]
