@@ -9,5 +9,6 @@ calls/ http/ tracing/        calls outside the actors, on threads or an event lo
 system/ tables/ cloud/       actors: names, incarnations, supervision, journal; objects of informers; clouds
 client/                      the client of an API server: configuration, credentials, requests, watches
 apiserver/ serving/ faults/  the embedded API server; health and metrics over HTTP; faults and when they occur
+envtest/                     where the programs of envtest store objects
 simulation/                  the world: actors without threads, by seed, on a virtual clock
 """

@@ -31,6 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from kcm.actors.command import apiserver
 
         return apiserver.main(arguments[1:])
+    if arguments and arguments[0] == "envtest":
+        from kcm.actors.command.envtest import command as envtest_command
+
+        return envtest_command.main(arguments[1:])
     if arguments and arguments[0] == "snapshot":
         from kcm.actors.command import snapshot
 

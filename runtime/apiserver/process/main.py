@@ -21,8 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from msgspec.structs import replace
 
-from kcm.runtime.apiserver.access.account_tokens import AccountTokens
+from kcm.protocols.addresses import host_port
+from kcm.runtime.apiserver.access.account_tokens import ISSUER, AccountTokens
 from kcm.runtime.apiserver.access.authentication import Authenticator
 from kcm.runtime.apiserver.access.legacy_tokens import LegacyTokens
 from kcm.runtime.apiserver.access.token_authenticator import AcceptedTokens
@@ -35,6 +37,8 @@ from kcm.runtime.apiserver.process.audit_sink import audit_log
 from kcm.runtime.apiserver.process.certificates import (
     ADMIN,
     ADMIN_GROUP,
+    Certificates,
+    KeyPair,
     ensure_account_key,
     ensure_certificates,
 )
@@ -48,7 +52,7 @@ from kcm.runtime.apiserver.process.kubeconfig import (
 )
 from kcm.runtime.apiserver.process.listener import LOOPBACK, connection_limits, listen, renew, tls_context
 from kcm.runtime.apiserver.process.settings import ServerSettings, parse_settings
-from kcm.runtime.apiserver.process.system_users import node_key, system_users, write_system_kubeconfigs
+from kcm.runtime.apiserver.process.system_users import node_key, static_users, system_users, write_system_kubeconfigs
 from kcm.runtime.apiserver.registry.users import User
 from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.sqlite_store import SqliteStore
@@ -64,7 +68,7 @@ from kcm.runtime.process.files import DirectoryInUseError, UnsafeDirectoryError,
 from kcm.runtime.process.memory import collect_rarely, give_back_freed
 from kcm.runtime.process.version import this_version
 from kcm.runtime.scheduling.clock import SystemClock
-from kcm.runtime.signing.tokens import KeyUnusableError, read_signing_key
+from kcm.runtime.signing.tokens import KeyUnusableError, VerifyingKey, read_signing_key, read_verifying_keys
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -146,7 +150,8 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
     settings_of_api = api_settings(settings)
     certificates_in = directory / CERTIFICATES
     certificates_in.mkdir(mode=0o700, exist_ok=True)
-    certificates = ensure_certificates(certificates_in, now=clock.now())
+    current = partial(_certificates, settings, clock)
+    certificates = current()
     token = ensure_token(directory / "token")
     ending: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     _end_on_signals(ending, until_stdin_closes=settings.until_stdin_closes)
@@ -157,6 +162,7 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
     store = MemoryStore() if settings.in_memory else open_store(settings, full_disk, ending, lost)
     try:
         users = {token: User(ADMIN, groups=(ADMIN_GROUP,)), **system_users(directory)}
+        users |= static_users(settings.token_auth_file)
         api = _new_api_server(settings, settings_of_api, store, users, clock=clock, log=log)
         take_snapshot = partial(snapshot, store, directory) if isinstance(store, SqliteStore) else None
         audit = audit_log(settings, clock=clock, log=log)
@@ -171,16 +177,17 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
         )
         connections = BoundedConnections(connection_limits(raise_limit()), log=log)
         server, tls = http.server(connections), tls_context(certificates, settings.client_ca_file)
-        renewing = asyncio.create_task(renew(tls, certificates_in, clock.now, log))
+        renewing = asyncio.create_task(renew(tls, current, certificates_in, log))
         try:
             kubeconfig = directory / "kubeconfig"
-            listening = listen(settings.port, preferred=last_port(kubeconfig))
+            listening = listen(settings.port, preferred=last_port(kubeconfig), host=settings.bind_address)
             port = int(listening.getsockname()[1])
             connections.accept(listening, partial(HttpConnection, server), tls=tls)
-            url = f"https://{LOOPBACK}:{port}"
+            url = f"https://{host_port(settings.host, port)}"
             api.publish_address(LOOPBACK, port)
             api.ensure_roles()
-            authority = certificates.authority.certificate.read_bytes()
+            trusted = certificates.serving if settings.serving_certificate else certificates.authority
+            authority = trusted.certificate.read_bytes()
             write_system_kubeconfigs(directory, url=url, authority=authority)
             _update_kubeconfig(kubeconfig, url=url, authority=authority, token=token, log=log)
             collect_rarely()
@@ -222,26 +229,50 @@ def _new_api_server(
 ) -> ApiServer:
     """Create the ApiServer with the keys in its directory. users: administrator and control plane, by token."""
     directory = settings.directory
-    account_key = ensure_account_key(directory / CERTIFICATES / "service-accounts.key")
+    try:
+        verifying = [key for path in settings.account_verifying_key_files for key in read_verifying_keys(path)]
+        accounts = AccountTokens(
+            read_signing_key(settings.account_signing_key_file)
+            if settings.account_signing_key_file
+            else ensure_account_key(directory / CERTIFICATES / "service-accounts.key"),
+            issuers=settings.account_issuers or (ISSUER,),
+            audiences=settings.api_audiences,
+            others=verifying,
+        )
+    except KeyUnusableError as err:
+        raise CannotServeError(f"cannot use a key of service accounts: {err}") from err
     tokens = AcceptedTokens(
-        accounts=AccountTokens(account_key),
-        legacy=_legacy_tokens(settings.account_key_file, log),  # after ensure_account_key, which may create this file
+        accounts=accounts,
+        # after ensure_account_key, which may create this file
+        legacy=_legacy_tokens(settings.account_key_file, verifying, log),
         users=users,
         node_key=node_key(directory),
     )
     return ApiServer(store=store, clock=clock, settings=api_settings, tokens=tokens)
 
 
-def _legacy_tokens(key_file: str, log: FilteringBoundLogger) -> LegacyTokens | None:
-    """Return the verifier of tokens in service account Secrets; None if there is no readable key file.
+def _certificates(settings: ServerSettings, clock: SystemClock) -> Certificates:
+    """Return the current certificates; the serving certificate may be one of the user's. Raises OSError."""
+    own = ensure_certificates(settings.directory / CERTIFICATES, now=clock.now())
+    if not settings.serving_certificate:
+        return own
+    return replace(own, serving=KeyPair(Path(settings.serving_certificate), Path(settings.serving_key)))
+
+
+def _legacy_tokens(key_file: str, others: Sequence[VerifyingKey], log: FilteringBoundLogger) -> LegacyTokens | None:
+    """Return the verifier of tokens in service account Secrets; None without a usable key.
 
     Without it, these tokens are rejected.
+
+    key_file: file of the key that signs them; "" for none
+    others: further keys that verify them
     """
+    keys = list(others)
     try:
-        return LegacyTokens([read_signing_key(key_file)]) if key_file else None
+        keys += [read_signing_key(key_file)] if key_file else []
     except KeyUnusableError as err:
         log.warning("key is unreadable, rejecting tokens of service account Secrets", error=str(err))
-        return None
+    return LegacyTokens(keys) if keys else None
 
 
 async def _wait_until_durable(api: ApiServer, *or_else: asyncio.Future[Any]) -> None:

@@ -25,7 +25,13 @@ class ServerSettings(FlagStruct, frozen=True, kw_only=True):
         Path(".kcm"), "Directory of the database, certificates, tokens and the kubeconfig.", kind=_PATH, name="dir"
     )
     # 0 selects the port of the last run if it is free, otherwise any free port.
-    port: int = flag(0, "Port on loopback. 0 selects a free port.")
+    port: int = flag(0, "Port to serve on. 0 selects a free port.")
+    bind_address: str = flag("127.0.0.1", "IP address to serve on.")
+    # Both or neither. Without them, the server has a certificate of its own authority.
+    serving_certificate: str = flag(
+        "", "File with the serving certificate and its chain.", kind=_FILE, name="tls-cert-file"
+    )
+    serving_key: str = flag("", "File with the key of --tls-cert-file.", kind=_FILE, name="tls-private-key-file")
     in_memory: bool = flag(False, "Keep objects in memory only, and ignore those in the directory.")
     # FULL acknowledges a write after fsync, RELAXED when the operating system has accepted it.
     durability: str = flag(FULL, "When a write is acknowledged: 'full' or 'relaxed'.")
@@ -64,10 +70,21 @@ class ServerSettings(FlagStruct, frozen=True, kw_only=True):
     # Has no effect with ALWAYS_ALLOW, see allows_anonymous.
     anonymous_auth: bool = flag(True, "Authorize requests without credentials as system:anonymous.")
     client_ca_file: str = flag("", "File with additional CA certificates for client certificates.", kind=_FILE)
+    token_auth_file: str = flag("", "File with static tokens and their users, in CSV.", kind=_FILE)
     # Private key of the serviceaccount-token controller; "" rejects tokens of service account Secrets.
     account_key_file: str = flag(
         "", "Key that signs tokens of service account Secrets.", kind=_FILE, name="service-account-key-file"
     )
+    # "" for a key of the server's own, in its directory.
+    account_signing_key_file: str = flag(
+        "", "Key that signs tokens of service accounts.", kind=_FILE, name="service-account-signing-key-file"
+    )
+    account_verifying_key_files: tuple[str, ...] = flag(
+        (), "Files with further keys that verify tokens of service accounts.", name="service-account-verifying-key-file"
+    )
+    # The first one issues tokens; () for ISSUER.
+    account_issuers: tuple[str, ...] = flag((), "Issuers of tokens of service accounts.", name="service-account-issuer")
+    api_audiences: tuple[str, ...] = flag((), "Audiences of the server itself; by default the issuers.")
 
     # --- audit log; disabled unless both the policy and the path are set
 
@@ -85,6 +102,11 @@ class ServerSettings(FlagStruct, frozen=True, kw_only=True):
         With ALWAYS_ALLOW they are not, as upstream.
         """
         return self.anonymous_auth and self.authorization != ALWAYS_ALLOW
+
+    @property
+    def host(self) -> str:
+        """Address at which clients of this machine reach the server."""
+        return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.bind_address, self.bind_address)
 
     def arguments(self) -> Iterator[str]:
         """Yield the command line arguments from which `parse_settings` returns equal settings."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping
 from pathlib import Path
 
+from kcm.runtime.apiserver.process.failures import CannotServeError
 from kcm.runtime.apiserver.process.kubeconfig import ensure_token, update_kubeconfig
 from kcm.runtime.apiserver.process.launch import HOLLOW_NODES, KUBECONFIGS, MANAGER, NODE_KEY, SCHEDULER
 from kcm.runtime.apiserver.registry.users import User
@@ -18,6 +20,34 @@ def system_users(directory: Path) -> Mapping[str, User]:
     folder = directory / TOKENS
     folder.mkdir(mode=0o700, exist_ok=True)
     return {ensure_token(folder / name): user for name, user in _USERS.items()}
+
+
+def static_users(path: str) -> Mapping[str, User]:
+    """Return the users of a file with static tokens by token: token, user, uid and optionally groups, in CSV.
+
+    path: "" for no users
+
+    Raises CannotServeError if the file is unreadable or a line is invalid.
+
+    Source: kubernetes v1.36 apiserver pkg/authentication/token/tokenfile/tokenfile.go.
+    """
+    found: dict[str, User] = {}
+    if not path:
+        return found
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as file:
+            for number, fields in enumerate(csv.reader(file), 1):
+                if not any(fields):
+                    continue
+                if len(fields) < 3:
+                    raise CannotServeError(f"token file {path}, line {number}: it must have at least 3 columns")
+                token, name, uid, *groups = (field.strip() for field in fields)
+                if not token:
+                    raise CannotServeError(f"token file {path}, line {number}: the token is empty")
+                found[token] = User(name, uid=uid, groups=tuple(groups[0].split(",")) if groups and groups[0] else ())
+    except (OSError, UnicodeDecodeError, csv.Error) as err:
+        raise CannotServeError(f"cannot read token file {path}: {err}") from err
+    return found
 
 
 def node_key(directory: Path) -> bytes:

@@ -1,0 +1,1 @@
+"""Foundation of the programs of `run-kcm envtest`, which are in kcm.actors.command.envtest."""
