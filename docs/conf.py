@@ -14,6 +14,7 @@ from typing import Any
 from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.reconciliation import specs
+from kcm.actors.reconciliation.webhooks import AdmissionWebhook, VersionConversion
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\]\(([^)#\s]+)")
@@ -26,8 +27,9 @@ project = "kcm"
 copyright = "the kcm authors, Apache License 2.0"
 release = version = "0.2.0"
 
-# Sphinx evaluates annotations; this name is imported for type checkers only.
-specs.FilteringBoundLogger = FilteringBoundLogger  # type: ignore[attr-defined]
+# Sphinx evaluates annotations; these names are imported for type checkers only.
+for imported in (FilteringBoundLogger, AdmissionWebhook, VersionConversion):
+    setattr(specs, imported.__name__, imported)
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "README"

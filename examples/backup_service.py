@@ -126,7 +126,7 @@ class MemoryService:
 def http_server(service: MemoryService, port: int = 0) -> ThreadingHTTPServer:
     """Return a server of this service on loopback, whose serve_forever() the caller runs."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class BackupHandler(BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
             body = json.loads(self.rfile.read(min(int(self.headers["Content-Length"]), 10_000)))
             try:
@@ -151,7 +151,7 @@ def http_server(service: MemoryService, port: int = 0) -> ThreadingHTTPServer:
         def log_message(self, *_: object) -> None:
             """Log nothing."""
 
-    return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    return ThreadingHTTPServer(("127.0.0.1", port), BackupHandler)
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ class Databases:
         return None
 
     def _ensure_password(self, database: Object) -> Step[None]:
-        """Create the Secret with a new password. An existing one is kept: the database knows no other."""
+        """Create the Secret with a new password. An existing one is kept, because the database has it."""
         existing = self._secrets.get(make_key(namespace_of(database), name_of(database)))
         if existing is None:
             password = yield from call(secrets.token_urlsafe, timeout=10)

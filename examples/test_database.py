@@ -215,7 +215,7 @@ class OnePodAtATime:
 
 
 class PasswordIsKept:
-    """The password of a Database never changes, because the database in the volumes knows no other."""
+    """The password of a Database never changes, because the database in the volumes has it."""
 
     name = "the password is kept"
 

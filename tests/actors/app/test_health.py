@@ -349,7 +349,7 @@ def test_healthy_cluster_is_healthy_from_the_first_second(log: FilteringBoundLog
 def test_controller_has_a_check_and_metrics_of_its_queue_from_its_start_until_it_is_disabled(
     log: FilteringBoundLogger,
 ) -> None:
-    """As upstream, where a gated controller has neither."""
+    """Upstream has neither for a controller behind a feature gate."""
     cluster = SimulatedCluster(log=log)
     manager = cluster.manager()
     name, gated = "replicaset-controller", "podgroup-protection-controller"

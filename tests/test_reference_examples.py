@@ -1,0 +1,22 @@
+"""The examples of the API reference run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGES = sorted((Path(__file__).parents[1] / "docs" / "reference").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_example_of_a_module_runs(page: Path) -> None:
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+    exec(compile(code, str(page), "exec"), {"__name__": f"example_of_{page.stem}"})
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_example_imports_names_of_its_module(page: Path) -> None:
+    assert re.search(rf"^from kcm\.{page.stem} import ", page.read_text(encoding="utf-8"), re.MULTILINE)
