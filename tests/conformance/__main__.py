@@ -51,7 +51,7 @@ def main(given: Sequence[str]) -> int:
     if arguments.webhooks and not agnhost.exists():
         print("run-conformance: there is no agnhost beside e2e.test", file=sys.stderr)
         return 2
-    if arguments.cluster != "embedded" or arguments.webhooks:
+    if arguments.cluster not in ("embedded", "gated") or arguments.webhooks:
         enter_own_network(given)
     with tempfile.TemporaryDirectory(prefix="kcm-conformance-") as temporary:
         home = (arguments.logs or Path(temporary)).resolve()
@@ -73,12 +73,12 @@ def conformance(arguments: argparse.Namespace, binary: Path, home: Path) -> int:
         cluster = stack.enter_context(CLUSTERS[arguments.cluster](home, binary.parent))
         if arguments.webhooks:
             stack.enter_context(webhooks_running(cluster.kubeconfig, binary.with_name(AGNHOST), home / "webhooks"))
-        suite = Suite(binary, cluster.kubeconfig, home, cluster.flags)
+        suite = Suite(binary, cluster.kubeconfig, home, cluster.flags, cluster.gated)
         every = suite.specs()
         chosen = [spec for spec in every if re.search(arguments.focus, spec)]
         if not arguments.all:
             chosen = [spec for spec in chosen if spec in expected.passes]
-        if arguments.cluster == "embedded" and not arguments.webhooks:
+        if arguments.cluster in ("embedded", "gated") and not arguments.webhooks:
             chosen = [spec for spec in chosen if not has_webhook(spec)]
         try:
             for result in run_all(suite, chosen, expected, arguments):

@@ -1,6 +1,7 @@
 """Clusters that specs run on.
 
 - embedded: the embedded cluster of `bin/run-kcm`.
+- gated: the same with feature gates that are off by default, for specs that need them.
 - real: etcd, kube-apiserver, kube-scheduler and kubemark's nodes with kcm. For the controllers that kcm lacks,
   kube-controller-manager runs beside it.
 - reference: the same with kube-controller-manager alone. A spec that fails there does not fail because of kcm.
@@ -24,6 +25,7 @@ from tests.e2e.real_server import RealServer, real_server
 
 NODES = 3
 NEEDS_A_CLOUD = ("node-route-controller", "cloud-node-lifecycle-controller", "service-lb-controller")
+GATES = ("DRAResourcePoolStatus", "GenericWorkload", "WorkloadWithJob", "MaxUnavailableStatefulSet")
 READY_WITHIN = 180.0  # seconds; kubemark's kubelet needs half a minute
 ADDRESS = "198.51.100.1"
 APISERVER_FLAGS = (
@@ -49,19 +51,33 @@ INSIDE = "KCM_CONFORMANCE_NAMESPACE"  # set in the restarted process
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Running cluster. flags: flags of e2e.test."""
+    """Running cluster. flags: flags of e2e.test. gated: see Suite."""
 
     kubeconfig: Path
     flags: Sequence[str] = ()
+    gated: str = ""
 
 
 @contextmanager
 def embedded(directory: Path, _assets: Path) -> Iterator[Cluster]:
-    flags = (f"--embedded-dir={directory / 'kcm'}", f"--hollow-nodes={NODES}")
+    with _embedded(directory) as kubeconfig:
+        yield Cluster(kubeconfig)
+
+
+@contextmanager
+def gated(directory: Path, _assets: Path) -> Iterator[Cluster]:
+    gates = ",".join(f"{gate}=true" for gate in GATES)
+    with _embedded(directory, f"--feature-gates={gates}", "--embedded-runtime-config=api/all=true") as kubeconfig:
+        yield Cluster(kubeconfig, gated="|".join(rf"\[FeatureGate:{gate}\]" for gate in GATES))
+
+
+@contextmanager
+def _embedded(directory: Path, *more: str) -> Iterator[Path]:
+    flags = (f"--embedded-dir={directory / 'kcm'}", f"--hollow-nodes={NODES}", *more)
     kubeconfig = directory / "kcm" / "kubeconfig"
     with managing(directory / "kcm.log", *flags):
         _wait_for_nodes(kubeconfig, why=(directory / "kcm.log").read_text)
-        yield Cluster(kubeconfig)
+        yield kubeconfig
 
 
 @contextmanager
@@ -90,6 +106,7 @@ def reference(directory: Path, assets: Path) -> Iterator[Cluster]:
 
 CLUSTERS: dict[str, Callable[[Path, Path], AbstractContextManager[Cluster]]] = {
     "embedded": embedded,
+    "gated": gated,
     "real": real,
     "reference": reference,
 }

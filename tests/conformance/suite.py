@@ -24,10 +24,17 @@ FOCUS = "|".join(
         r"\[sig-apps\] (CronJob|Daemon set|Deployment|Disruption|Job|Replica|StatefulSet|TTLAfter)",
         r"\[sig-storage\] (ConfigMap|Secrets) should be immutable",  # other specs of them read files in containers
         r"\[sig-storage\] (CSIInline|CSINodes|CSIStorage|PersistentVolumes CSI|StorageClasses|VolumeAtt)",
-        r"\[sig-storage\] (PVC? Protection|Retroactive|Ephemeralstorage)",
+        r"\[sig-storage\] (PVC? Protection|Retroactive|Ephemeralstorage|MutableCSINode|VolumeAttributesClass)",
+        r"\[sig-storage\] (\[Serial\] Volume metrics PVController|PersistentVolumes NFS.*phase transition)",
+        r"\[sig-storage\] CSI Mock volume attach CSI attach test",
+        r"\[sig-scheduling\]",
+        r"\[sig-node\] \[DRA\] (CRUD Tests|ResourceSlice Controller|control plane)",
+        r"\[sig-api-machinery\] (ResourceQuota|ValidatingAdmissionPolicy|Garbage collector|Discovery)",
     )
 )
-NEEDS_MORE = "[Feature:"  # gates that are off, storage to be installed, an upgrade
+# Gates that are off, storage to be installed, an upgrade. The other features are there by default.
+NEEDS_MORE = re.compile(r"\[Feature:(?!PodPriority\]|SchedulerAsyncPreemption\])")
+OFF_BY_DEFAULT = "[Feature:OffByDefault]"
 NOT_RUN = "no spec has this name, or it is for other clusters"
 GRACE = 30.0  # seconds for a spec that was interrupted to clean up after itself
 # Specs that run a webhook in a pod. Two of them at a time would listen on the same port.
@@ -71,15 +78,21 @@ def has_webhook(spec: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """Program e2e.test for one cluster. logs: directory with a file for each spec."""
+    """Program e2e.test for one cluster.
+
+    logs: directory with a file for each spec.
+    gated: regular expression of the specs of a cluster with feature gates that are off by default; "" for others.
+    """
 
     binary: Path
     kubeconfig: Path
     logs: Path
     flags: Sequence[str] = ()
+    gated: str = ""
 
-    def specs(self, focus: str = FOCUS) -> list[str]:
-        """Return the names of all matching specs that need no optional features."""
+    def specs(self) -> list[str]:
+        """Return the names of all specs for the cluster."""
+        focus = self.gated or FOCUS
         report = self.logs / "dry-run.json"
         self._run(report.with_suffix(".log"), 120.0, "--ginkgo.dry-run", f"--ginkgo.focus={focus}", report=report)
         specs = json.loads(report.read_text())[0]["SpecReports"]
@@ -89,7 +102,12 @@ class Suite:
             for spec in specs
             if spec["State"] == "passed" and spec["LeafNodeType"] == "It"
         )
-        return sorted(name for name in names if NEEDS_MORE not in name)
+        return sorted(name for name in names if self._is_for_the_cluster(name))
+
+    def _is_for_the_cluster(self, spec: str) -> bool:
+        if self.gated:
+            return OFF_BY_DEFAULT in spec and not NEEDS_MORE.search(spec.replace(OFF_BY_DEFAULT, ""))
+        return not NEEDS_MORE.search(spec)
 
     def run(self, spec: str, *, limit: float) -> Result:
         """Run a spec. limit: seconds."""

@@ -54,9 +54,10 @@ from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
-# Default time to stop a pod with a running container, in seconds; a real kubelet takes longer. Without a delay a
-# StatefulSet recreates the pod before `kubectl delete pod` has begun to watch, and kubectl then waits for the
-# deletion of the new pod (its wait.IsDeleted gets the pod first, and lists and watches later).
+# Default time to stop a pod with a running container, in seconds, in addition to the sleep of preStop hooks; a real
+# kubelet takes longer. Without a delay a StatefulSet recreates the pod before `kubectl delete pod` has begun to watch,
+# and kubectl then waits for the deletion of the new pod (its wait.IsDeleted gets the pod first, and lists and watches
+# later).
 TIME_TO_STOP = 0.3
 
 
@@ -305,7 +306,9 @@ def _seconds_to_stop(pod: Object, node: Object) -> float:
         seconds = behaviour.seconds(asked, behaviour.TERMINATE_AFTER)
         if seconds is not None:
             return seconds
-    return TIME_TO_STOP
+    containers = [container for kind in ("initContainers", "containers") for container in pod["spec"].get(kind) or ()]
+    hooks = (((container.get("lifecycle") or {}).get("preStop") or {}).get("sleep") or {} for container in containers)
+    return TIME_TO_STOP + max((float(hook.get("seconds") or 0) for hook in hooks), default=0.0)
 
 
 def kubelet_spec(fleet: Mapping[str, HollowNode], *, volumes: bool = False) -> ControllerSpec:

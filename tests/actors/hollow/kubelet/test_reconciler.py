@@ -458,3 +458,14 @@ def test_deletion_of_a_pod_enqueues_its_key() -> None:
     (watch, _) = kubelet_watches(FLEET)
     change = Change(type="DELETED", key=KEY, raw=b"", controller=None)
     assert list(watch.to(change, World().bench.tables)) == [KEY]
+
+
+@pytest.mark.parametrize(("grace", "seconds"), [(80, 79 + TIME_TO_STOP), (30, 30)])
+def test_pod_stops_after_the_sleep_of_its_longest_hook_or_its_grace_period(grace: int, seconds: float) -> None:
+    hooks = [
+        {"name": f"c{sleep}", "image": "i", "lifecycle": {"preStop": {"sleep": {"seconds": sleep}}}}
+        for sleep in (5, 79)
+    ]
+    world = running(containers=hooks)
+    world.bench.show(PODS, deleted(world.pod(), grace=grace))
+    assert world.drive().result.seconds == pytest.approx(seconds)
