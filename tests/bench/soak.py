@@ -43,7 +43,7 @@ PERIOD = 6.0  # seconds between two new namespaces
 SAMPLING = 5.0  # seconds between two samples
 # Seconds before the lines are fitted, in which the caches of constant size fill: the watch history of the API server
 # has the changes of five minutes (HISTORY_AGE), event recorders compare the events of ten minutes (SIMILAR_SECONDS) and
-# know the newest 4,096 (CACHE), which the hollow nodes write within 16 minutes under this churn.
+# keep the newest 4,096 (CACHE), which the hollow nodes write within 16 minutes under this churn.
 WARM_UP = 20 * 60.0
 LONGEST_WARM_UP = 0.6  # part of a shorter run
 MANAGER, SERVER, HOLLOW = "manager", "API server", "hollow nodes"

@@ -74,7 +74,7 @@ def test_collector_receives_the_spans_of_a_rollout_and_the_server_their_contexts
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("is_privileged", [True, False], ids=["system:masters", "accounts"])
 def test_spans_of_kube_apiserver_join_those_of_writes(tmp_path: Path, is_privileged: bool) -> None:
-    """Only traces of system:masters are continued by kube-apiserver; those of others are links of its own traces."""
+    """Traces of system:masters are continued by kube-apiserver; those of others are links of its own traces."""
     traced, collected = tmp_path / "apiserver-tracing.yaml", tmp_path / "tracing.yaml"
     with collecting() as ours, collecting_grpc() as of_server:
         traced.write_text(f"{HEAD}endpoint: {of_server.endpoint}\nsamplingRatePerMillion: 1000000\n")
