@@ -195,12 +195,14 @@ else:
         "webhooks": (
             "AdmissionRequest",
             "AdmissionWebhook",
+            "CertificateLives",
             "convert",
             "Denied",
             "mutate",
             "UserInfo",
             "validate",
             "VersionConversion",
+            "WebhookServing",
         ),
     }
     __getattr__, __dir__ = lazily(

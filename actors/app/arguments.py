@@ -26,4 +26,8 @@ def read_options(
     """
     check_sequence("read_options", arguments, 'a list of flags, as ["--kube-api-qps=50"]')
     specs = checked_specs("controllers of read_options", controllers)
+    if any(spec.admission or spec.conversion for spec in specs):
+        from kcm.actors.engine.webhooks.flags import with_webhook_flags  # few programs have webhooks
+
+        specs = with_webhook_flags(specs)
     return parse_options(arguments, controllers=specs, other=other)

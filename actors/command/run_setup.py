@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
     from structlog.typing import FilteringBoundLogger
 
+    from kcm.actors.engine.webhooks.settings import WebhookServing
     from kcm.actors.faults.live import LiveFaults
     from kcm.runtime.faults.plan_file import FaultPlan
     from kcm.runtime.serving.debug_pages import DebugPages
@@ -330,6 +331,7 @@ def build_system(
         program=launch.program.component,
         tracer=tracer,
         cache_mutation_detector=options.generic.cache_mutation_detector or is_true(launch.environ, MUTATION_DETECTOR),
+        webhooks=_webhook_serving(launch),
     )
     trouble = next(system.trouble_at_start(), None)
     if trouble is not None:
@@ -341,6 +343,23 @@ def build_system(
         closing.callback(faults.stop)
         faults.begin()
     return system
+
+
+def _webhook_serving(launch: Launch) -> WebhookServing | None:
+    """Return how webhooks are served, or None. Raises StartError for invalid names."""
+    if not any(spec.admission or spec.conversion for spec in launch.program.controllers):
+        return None
+    from kcm.actors.engine.webhooks.flags import webhook_serving  # few programs have webhooks
+
+    try:
+        return webhook_serving(
+            launch.options,
+            name=launch.program.name,
+            in_cluster=is_in_cluster(launch.environ),
+            embeds_cluster=launch.embeds_cluster,
+        )
+    except (TypeError, ValueError) as err:
+        raise StartError(str(err)) from err
 
 
 def _journal(

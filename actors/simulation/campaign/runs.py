@@ -24,6 +24,8 @@ from kcm.actors.simulation.invariants.common.usual import usual_invariants
 from kcm.actors.simulation.invariants.common.writes import Quiet
 from kcm.actors.simulation.invariants.observer import InvariantChecker, Violation
 from kcm.actors.simulation.trials.scenario import Action, do_in_order
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.messages.outcomes import ServerFailure
 from kcm.runtime.cloud.fake import FakeCloud
 from kcm.runtime.faults.vocabulary import Fault, FaultKind, format_faults
 from kcm.runtime.logs.standard_log import quiet_log
@@ -261,7 +263,12 @@ class _Run:
         """Return a copy of a user action that records when it is carried out. number: its number in the scenario."""
 
         def do(cluster: SimulatedCluster) -> bool:
-            done = action.do(cluster)
+            try:
+                done = action.do(cluster)
+            except CommandError as err:
+                if not self._setting.has_webhooks() or not isinstance(err.failure, ServerFailure):
+                    raise
+                done = False  # a webhook cannot be called; a user tries again later
             if done:
                 self._done[number] = cluster.clock.monotonic()
             return done

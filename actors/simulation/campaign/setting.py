@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from kcm.actors.app.tables import plan_tables
 from kcm.actors.controllers.workloads import deployment, replicaset, replicationcontroller
+from kcm.actors.engine.webhooks.configurations import has_webhooks
 from kcm.actors.hollow.specs import hollow_specs
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name, informer_name
@@ -25,10 +26,10 @@ from kcm.actors.simulation.trials.scenario import NOTHING, Action, Fleet, Scenar
 from kcm.actors.simulation.trials.trial import Trial, no_actions
 from kcm.protocols.arguments import check_each, check_function, check_text, check_type
 from kcm.protocols.resources import LEASES, PERSISTENT_VOLUMES, PODS, VOLUME_ATTACHMENTS
-from kcm.runtime.faults.vocabulary import Fault
+from kcm.runtime.faults.vocabulary import OF_WEBHOOKS, Fault
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.simulation.clock import VirtualClock
-from kcm.runtime.simulation.plan import WITH_CALLS, draw_plan
+from kcm.runtime.simulation.plan import WITH_CALLS, WITHOUT_CALLS, draw_plan
 
 ACTING = 30.0  # seconds within which users act
 MANAGERS = "manager*"
@@ -137,6 +138,9 @@ class Setting(Struct, frozen=True, eq=False):
     def has_calls(self) -> bool:
         return self.outside is not None if self.calls is None else self.calls
 
+    def has_webhooks(self) -> bool:
+        return has_webhooks(self.some_specs())
+
     def number(self, seed: int) -> int:
         """Return the number of the scenario that a seed runs."""
         return seed if self.scenarios is None else seed % self.scenarios
@@ -160,6 +164,8 @@ class Setting(Struct, frozen=True, eq=False):
         more: dict[str, Any] = {}
         if draw is draw_plan and self.has_calls():
             more = {"kinds": WITH_CALLS, "callees": ("*",), **bound}
+        if draw is draw_plan and self.has_webhooks():
+            more = {**more, "kinds": (*more.get("kinds", bound.get("kinds", WITHOUT_CALLS)), *OF_WEBHOOKS)}
         return self.draw(seed, seconds=self.faults, process=MANAGERS, actors=self.actors(), **more)
 
     def actors(self) -> tuple[str, ...]:
