@@ -210,7 +210,7 @@ def _labels(labels: Any) -> Mapping[str, str]:
         raise ValueError(f"metadata.labels is a map of strings, got {labels!r}") from None
 
 
-@bounded_cache(4096, longest=64)
+@bounded_cache(1024, longest=64)  # pods of one template follow each other
 def _shared_labels(labels: tuple[tuple[str, Any], ...]) -> Mapping[str, str]:
     for key, value in labels:
         if not isinstance(value, str):
@@ -218,7 +218,7 @@ def _shared_labels(labels: tuple[tuple[str, Any], ...]) -> Mapping[str, str]:
     return MappingProxyType(dict(labels))
 
 
-_shared_time = bounded_cache(4096, longest=64)(parse_time)  # pods of one burst are created within the same second
+_shared_time = bounded_cache(1024, longest=64)(parse_time)  # pods of one burst are created within the same second
 
 
 def _time(text: Any, field: str) -> float | None:

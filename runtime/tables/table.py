@@ -121,7 +121,7 @@ class _State:
 NAMESPACE = "namespace"
 FORESEEN = 1024  # entries at most
 FIRST_LIST = 20_000  # number of entries that a first list is expected to have at most
-SPARE = 1000  # shared values that are kept beyond those of the entries
+SPARE = 200  # shared values that are kept beyond those of the entries
 BUILT_IN_INDEXES = (NAMESPACE, OWNER, FURTHER_OWNER, UNBLOCKED_OWNER)
 UNREADABLE_VALUE = "?"
 
