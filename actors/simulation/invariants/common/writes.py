@@ -25,12 +25,21 @@ from kcm.actors.simulation.invariants.observer import (
     Submitted,
     decoded,
 )
+from kcm.protocols.csi import requires_attach
 from kcm.protocols.messages.calls import Call
 from kcm.protocols.messages.cloud import CloudCall
 from kcm.protocols.messages.commands import Fetch, Get, List, in_words
 from kcm.protocols.objects import controller_of, decode_object, is_deleting, make_key, name_of, namespace_of, split_key
 from kcm.protocols.pods import pod_facts
-from kcm.protocols.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, STATEFULSETS, resource_path
+from kcm.protocols.resources import (
+    CSI_DRIVERS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    STATEFULSETS,
+    VOLUME_ATTACHMENTS,
+    resource_path,
+)
 from kcm.runtime.apiserver.storage.store import DELETED, MODIFIED, StoreChange
 from kcm.runtime.client.api import Request
 
@@ -210,8 +219,10 @@ _UNCOUNTED = ("/events", "/leases", "accessreviews")
 class Quiet:
     """Invariant: managers write nothing once the system has settled, which is checked while `on` is set.
 
-    Leases, events and access reviews are not counted. As upstream, a StatefulSet may retry the creation of a pod with
-    backoff while a pod of another owner with the same name is terminating on a silent node.
+    Leases, events and access reviews are not counted. Two writes may be late, as upstream. A StatefulSet may retry the
+    creation of a pod with backoff while a pod of another owner with the same name is terminating on a silent node. A
+    VolumeAttachment may be deleted that was created before its CSIDriver object, which requires none: when the
+    attachment has timed out, or never, if the controller was restarted.
     """
 
     name = "a settled system writes nothing"
@@ -224,7 +235,9 @@ class Quiet:
     def observe(self, observation: Observation, fail: Fail) -> None:
         if self.on and isinstance(observation, Sent) and observation.process.startswith("manager"):
             request = observation.request
-            if observation.client not in (CLIENT, ELECTOR) and _counts(request) and not self._is_kept_waiting(request):
+            if observation.client in (CLIENT, ELECTOR) or not _counts(request):
+                return
+            if not self._is_kept_waiting(request) and not self._is_unnecessary_attachment(request):
                 fail(f"{observation.client} writes {request.method} {request.path}")
 
     def _is_kept_waiting(self, request: Request) -> bool:
@@ -239,6 +252,16 @@ class Quiet:
         node = self._cluster.get(NODES, pod_facts(there).node) if pod_facts(there).node else None
         is_silent = node is not None and silence(node, now=self._cluster.clock.now()).silent
         return is_silent and is_deleting(there) and controller_of(there) != owner
+
+    def _is_unnecessary_attachment(self, request: Request) -> bool:
+        """Report whether a VolumeAttachment is deleted whose CSI driver does not require attachment."""
+        resource, _, name = request.path.rpartition("/")
+        if request.method != "DELETE" or not resource.endswith(f"/{VOLUME_ATTACHMENTS.plural}"):
+            return False
+        attachment = self._cluster.get(VOLUME_ATTACHMENTS, name)
+        return attachment is not None and not requires_attach(
+            self._cluster.get(CSI_DRIVERS, attachment["spec"]["attacher"])
+        )
 
 
 def _counts(request: Request) -> bool:

@@ -13,7 +13,7 @@ from kcm.actors.simulation.invariants.common.writes import MOST_CALLS, WINDOW, N
 from kcm.actors.simulation.invariants.observer import Committed, Sent
 from kcm.actors.simulation.trials.silence import silence_patch
 from kcm.protocols.objects import encode_object
-from kcm.protocols.resources import NODES, PODS
+from kcm.protocols.resources import CSI_DRIVERS, NODES, PODS, VOLUME_ATTACHMENTS
 from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED, StoreChange
 from kcm.runtime.client.api import Request
 from tests.support.objects import node, owned_by, pod, running_pod
@@ -122,3 +122,27 @@ def test_stateful_set_may_retry_creation_while_the_name_is_in_use(
     request = Request(method="POST", path="/api/v1/namespaces/default/pods", body=asked)
     invariant.observe(Sent("manager", "statefulset-controller", request, by_fenced=False), failures.append)
     assert (failures == []) is quiet
+
+
+@pytest.mark.parametrize(
+    ("attach_required", "wrong"),
+    [
+        (None, True),
+        (True, True),
+        (False, False),  # A false alarm, seed 281128070057 of swarm: the CSIDriver was created after the attachment.
+    ],
+)
+def test_attachment_that_its_driver_does_not_require_may_be_deleted_late(
+    log: FilteringBoundLogger, attach_required: bool | None, *, wrong: bool
+) -> None:
+    cluster = SimulatedCluster(log=log)
+    if attach_required is not None:
+        driver = {"metadata": {"name": "disks"}, "spec": {"attachRequired": attach_required}}
+        cluster.create(CSI_DRIVERS, driver)
+    spec = {"attacher": "disks", "nodeName": "n", "source": {"persistentVolumeName": "disk"}}
+    cluster.create(VOLUME_ATTACHMENTS, {"metadata": {"name": "csi-1"}, "spec": spec})
+    quiet, failures = Quiet(cluster), list[str]()
+    quiet.on = True
+    request = Request(method="DELETE", path="/apis/storage.k8s.io/v1/volumeattachments/csi-1")
+    quiet.observe(Sent("manager", "attachdetach-controller", request, by_fenced=False), failures.append)
+    assert bool(failures) is wrong
