@@ -472,9 +472,11 @@ class AttachDetach:
 
         Pods that no longer exist are removed, and volumes that no longer have to be attached. Every 3 minutes the
         volumes of all pods are resolved again.
+
+        Unused volumes of deleted nodes are enqueued: after a restart no change of such a node does so.
         """
         self._start()
-        affected = []
+        affected = self._volumes_of_deleted_nodes()
         for key in self.desired.pods():
             pod = self._pods.entry(key)
             ended = pod is None or pod.facts.stopped or pod.facts.phase in ("Failed", "Succeeded")
@@ -496,6 +498,14 @@ class AttachDetach:
                 affected += self._observe_pod(entry.key)
         yield from self._enqueue(affected)
         return None
+
+    def _volumes_of_deleted_nodes(self) -> list[str]:
+        return [
+            volume
+            for volume in self.actual.volumes()
+            for node in self.actual.nodes_of(volume)
+            if self._nodes.entry(node) is None and self.desired.get(volume, node) is None
+        ]
 
     def verify(self) -> Reconciliation:
         """Check that the volumes which are recorded as attached still have their VolumeAttachments.

@@ -443,6 +443,14 @@ def test_attachment_of_a_pod_that_was_deleted_during_a_restart_is_removed(with_v
     assert scene.reported() == []
 
 
+def test_volume_of_a_node_that_was_deleted_before_a_restart_is_detached_after_six_minutes() -> None:
+    scene = attached_scene(in_use=True).hide(PODS, key_of_pod()).hide(NODES, "n1").settle(100)
+    scene.restart()
+    scene.run(scene.controller.populate)
+    assert scene.settle(350).attached == {"disk": ["n1"]}
+    assert scene.settle(11).attached == {}
+
+
 @pytest.mark.parametrize(
     ("pods", "attached", "state"),
     [
