@@ -1,4 +1,4 @@
-"""Seeded runs find reintroduced known bugs. `python -m tests.faults.mutants.matrix` prints the number of seeds."""
+"""The recorded seeds find reintroduced known bugs. `python -m tests.faults.mutants.matrix` finds other seeds."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from tests.faults.mutants.catalogue import MUTANTS
 from tests.faults.mutants.matrix import Hunt
 from tests.faults.mutants.tenants import TENANTS
+from tests.faults.recorded_seeds import must_be_found_by
 
-MOST = 200  # seeds
-# The first seed that finds each mutant, to be tried first; seed 0 for all others.
+# The seed that must find each mutant; seed 0 for all others. A change of the trials changes which seeds do.
 FIRST = {
     "a volume is detached while it is mounted": 1,
     "attachments are forgotten at a restart": 26,
@@ -103,6 +103,5 @@ def test_mutant_names_are_unique() -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("mutant", HARMFUL, ids=lambda mutant: mutant.name)
-def test_a_bug_that_kubernetes_once_had_is_found(mutant) -> None:
-    first = FIRST.get(mutant.name, 0)
-    assert Hunt(mutant).search([first, *range(MOST)], most=1).found
+def test_recorded_seed_finds_a_bug_that_kubernetes_once_had(mutant) -> None:
+    must_be_found_by(FIRST.get(mutant.name, 0), lambda seed: bool(Hunt(mutant).search([seed]).found))
