@@ -53,6 +53,7 @@ def combined(name: str, *parts: Setting) -> Setting:
         heartbeats=_any_true([part.heartbeats for part in parts]),
         steady=all(part.steady for part in parts),
         cloud=any(part.cloud for part in parts),
+        devices=any(part.devices for part in parts),
         acting=max(part.acting for part in parts),
         faults=max(part.faults for part in parts),
         settled=max(part.settled for part in parts),

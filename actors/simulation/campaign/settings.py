@@ -418,6 +418,7 @@ PARTS = (
     CLAIMS_SETTING,
     MIGRATIONS_SETTING,
     STORAGE_VERSIONS_SETTING,
+    DEVICES_SETTING,
     DEVICE_TAINTS_SETTING,
 )
 # First, so that controllers run in the order of the built-in ones.
@@ -455,7 +456,6 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
         for setting in (
             *PARTS,
             ATTACHMENTS_SETTING,
-            DEVICES_SETTING,
             POD_CERTIFICATES_SETTING,
             CRON_JOBS_FOR_LONG,
             EVERYTHING,

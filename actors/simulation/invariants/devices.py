@@ -9,21 +9,24 @@ from kcm.protocols.node_affinity import terms_of
 from kcm.protocols.objects import Key, Object, is_deleting, make_key, name_of, namespace_of, uid_of
 from kcm.protocols.pods import is_terminal, pod_facts
 from kcm.protocols.resource_claims import allocation_of, is_reserved_for
-from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
+from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
 CLAIMS, PODS = "resourceclaims.resource.k8s.io", "pods"
 SCHEDULER = "hollow-scheduler"
 
 
 class DevicesAllocatedOnce:
-    """Invariant: a device is allocated to one claim, and a pod is bound where its claims are allocated for it."""
+    """Invariant: the scheduler allocates a device to one claim, and binds a pod where its claims are allocated for it.
+
+    Users may allocate a device to several claims, and create pods on a node.
+    """
 
     name = "a device is allocated once"
-    observes = (Committed,)
+    observes = (Committed, Handled)
 
     def __init__(self) -> None:
         self._claims: dict[Key, Object] = {}
-        self._owners: dict[str, str] = {}  # by device, the uid of its claim
+        self._owners: dict[str, set[str]] = {}  # by device, the uids of its claims
         self._bound: set[str] = set()  # uids of pods
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -31,32 +34,41 @@ class DevicesAllocatedOnce:
             case Committed(changes):
                 for change in changes:
                     if change.storage == CLAIMS:
-                        self._claim_changed(change, fail)
+                        self._claim_changed(change)
                     elif change.storage == PODS:
                         self._pod_changed(change, fail)
+            case Handled(client=client, changes=changes) if client == SCHEDULER:
+                for change in changes:
+                    if change.storage == CLAIMS and change.type != DELETED:
+                        self._allocated(change, fail)
 
-    def _claim_changed(self, change: StoreChange, fail: Fail) -> None:
+    def _claim_changed(self, change: StoreChange) -> None:
         claim = decoded(change.raw)
         before = self._claims.pop(change.key, None)
         if before is not None:
-            for device, _ in devices_of(allocation_of(before) or {}):
-                if self._owners.get(str(device)) == uid_of(before):
-                    del self._owners[str(device)]
+            for device in _dedicated(before):
+                self._owners[device].discard(uid_of(before))
         if change.type == DELETED:
             return
         self._claims[change.key] = claim
-        for device, result in devices_of(allocation_of(claim) or {}):
-            if result.get("shareID"):
-                continue
-            owner = self._owners.setdefault(str(device), uid_of(claim))
-            if owner != uid_of(claim):
-                fail(f"device {device} is allocated to claim {change.key}, and to the claim with the uid {owner}")
+        for device in _dedicated(claim):
+            self._owners.setdefault(device, set()).add(uid_of(claim))
+
+    def _allocated(self, change: StoreChange, fail: Fail) -> None:
+        claim = decoded(change.raw)
+        known = () if not change.previous else _dedicated(decoded(change.previous))
+        for device in _dedicated(claim):
+            others = self._owners[device] - {uid_of(claim)}
+            if others and device not in known:
+                fail(f"device {device} is allocated to claim {change.key}, and to claims with the uids {others}")
 
     def _pod_changed(self, change: StoreChange, fail: Fail) -> None:
         pod = decoded(change.raw)
         if change.type == DELETED or uid_of(pod) in self._bound or not pod["spec"].get("nodeName"):
             return
         self._bound.add(uid_of(pod))
+        if change.type == ADDED:
+            return
         node = pod["spec"]["nodeName"]
         for reference in claim_references(pod):
             claim = self._claims.get(make_key(namespace_of(pod), reference.name or ""))
@@ -66,6 +78,11 @@ class DevicesAllocatedOnce:
             selector = (allocation_of(claim) or {}).get("nodeSelector")
             if selector is not None and not any(term.matches(node, {}) for term in terms_of(selector)):
                 fail(f"pod {change.key} is bound to {node}, but its claim {reference.name} is allocated elsewhere")
+
+
+def _dedicated(claim: Object) -> list[str]:
+    """Return the devices of a claim that it does not share."""
+    return [str(device) for device, result in devices_of(allocation_of(claim) or {}) if not result.get("shareID")]
 
 
 class PriorityOfVictims:

@@ -51,7 +51,7 @@ LABEL = {"uses": "devices"}  # labels of the pods of this trial
 TEMPLATES = ("gpu", "nic")
 SHARED = ("shared-0", "shared-1")  # names of the claims that users create
 SCRIPTS = ("exit 0", "sleep 3", "sleep 10", "", "", "")  # with "" a pod runs until it is deleted
-DRIVER = "gpu.example.com"
+DRIVER = "claims.example.com"  # also the name of the device class, which does not exist
 SPEC: Object = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}}
 ALLOCATION = {"devices": {"results": [{"request": "gpu", "driver": DRIVER, "pool": "pool", "device": "device"}]}}
 GHOST = {"resource": "pods", "name": "ghost", "uid": "ghost"}
@@ -129,6 +129,14 @@ def _pods(cluster: SimulatedCluster) -> list[Object]:
     return sorted(pods, key=name_of)
 
 
+def _claims(cluster: SimulatedCluster) -> list[Object]:
+    """Return the claims of this trial."""
+    claims = cluster.list(RESOURCE_CLAIMS, NAMESPACE)
+    return [
+        claim for claim in claims if claim["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == DRIVER
+    ]
+
+
 def _users(cluster: SimulatedCluster, claim: Object) -> list[Object]:
     """Return the pods that refer to a claim and may run."""
     return [
@@ -142,11 +150,7 @@ def _allocate(at: float, number: int) -> Action:
     """Return the action of a scheduler that allocates a claim, and reserves it for one of its pods if number is odd."""
 
     def do(cluster: SimulatedCluster) -> bool:
-        free = [
-            claim
-            for claim in cluster.list(RESOURCE_CLAIMS, NAMESPACE)
-            if allocation_of(claim) is None and not is_deleting(claim)
-        ]
+        free = [claim for claim in _claims(cluster) if allocation_of(claim) is None and not is_deleting(claim)]
         if free:
             claim = free[number // 2 % len(free)]
             users = _users(cluster, claim) if number % 2 else []
@@ -206,11 +210,7 @@ def _add_consumer(at: float, number: int) -> Action:
     """Return the action that reserves a claim for a pod that does not exist, or for another kind of consumer."""
 
     def do(cluster: SimulatedCluster) -> bool:
-        allocated = [
-            claim
-            for claim in cluster.list(RESOURCE_CLAIMS, NAMESPACE)
-            if allocation_of(claim) is not None and not is_deleting(claim)
-        ]
+        allocated = [claim for claim in _claims(cluster) if allocation_of(claim) is not None and not is_deleting(claim)]
         if allocated:
             claim = allocated[number % len(allocated)]
             consumer = FOREIGN if number % 4 == 0 else GHOST
@@ -224,9 +224,7 @@ def _add_consumer(at: float, number: int) -> Action:
 
 def _delete_generated(at: float, number: int) -> Action:
     def do(cluster: SimulatedCluster) -> bool:
-        generated = [
-            claim for claim in cluster.list(RESOURCE_CLAIMS, NAMESPACE) if POD_CLAIM_NAME in annotations_of(claim)
-        ]
+        generated = [claim for claim in _claims(cluster) if POD_CLAIM_NAME in annotations_of(claim)]
         if generated:
             cluster.delete(RESOURCE_CLAIMS, key_of(generated[number % len(generated)]))
         return True

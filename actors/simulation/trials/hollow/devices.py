@@ -18,6 +18,7 @@ from kcm.actors.simulation.trials.actions import create, delete, merge, unless_g
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.actors.simulation.trials.silence import is_silent
 from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.node_affinity import terms_of
 from kcm.protocols.objects import Object, is_deleting, labels_of, make_key, name_of
 from kcm.protocols.pods import is_terminal, pod_facts
 from kcm.protocols.resource_claims import allocation_of
@@ -36,6 +37,7 @@ PRIORITY_CLASSES = Resource(
 )
 DRIVER = "gpu.example.com"
 ROOM = {"uses": "room"}  # labels of pods that compete for the CPU of nodes
+USER = {"uses": "hollow-devices"}  # labels of pods with claims
 TEMPLATE, SHARED = "one-gpu", "shared-gpu"
 REQUEST = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
 
@@ -54,7 +56,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
             yield merge(at, NODES, node, {"metadata": {"annotations": {DEVICES: f"{DRIVER}={chance.randint(1, 2)}"}}})
     for number in range(chance.randint(3, 7)):
         yield from _device_user(scenario, chance, f"gpu-user-{number}")
-    for number in range(chance.randint(1, 5)):
+    for number in range(chance.randint(1, scenario.fleet.nodes + 2)):
         yield create(2.0, PODS, _pod(scenario, f"large-{number}", cpu="20"))
     for number, at in enumerate(scenario.times(chance, chance.randint(0, 2), first=6.0)):
         yield create(at, PODS, _pod(scenario, f"urgent-{number}", cpu="20", priorityClassName="urgent"))
@@ -70,7 +72,7 @@ def _device_user(scenario: Scenario, chance: random.Random, name: str) -> Iterat
     elif drawn < 0.5:
         entries.append({"name": "second", "resourceClaimTemplateName": TEMPLATE})
     pod = _pod(scenario, name, resourceClaims=entries)
-    yield create(made, PODS, {**pod, "metadata": {"name": name}})
+    yield create(made, PODS, {**pod, "metadata": {"name": name, "labels": USER}})
     if chance.random() < 0.5:
         key = make_key(NAMESPACE, name)
         yield unless_gone(delete(round(removed + 0.01, 2), PODS, key), PODS, key)
@@ -86,12 +88,11 @@ def _pod(scenario: Scenario, name: str, *, cpu: str = "", **spec: Any) -> Object
 
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     nodes = {name_of(node): node for node in cluster.shown(NODES)}
-    slices = {name_of(slice_): slice_ for slice_ in cluster.shown(RESOURCE_SLICES)}
+    slices = {name_of(slice_): slice_ for slice_ in _slices(cluster)}
     for node in nodes.values():
         if not is_silent(node):
             yield from _wrong_slices(node, slices)
     free = _free_devices(cluster, slices.values(), nodes)
-    most = max(free.values(), default=0)
     claims = {name_of(claim): claim for claim in cluster.shown(RESOURCE_CLAIMS, NAMESPACE)}
     for pod in cluster.shown(PODS, NAMESPACE):
         facts = pod_facts(pod)
@@ -101,12 +102,28 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             if pod["spec"].get("priority"):
                 yield f"pod {name_of(pod)} has priority, but is not bound"
             continue
+        if labels_of(pod) != USER:
+            continue
         used = [claims.get(reference.name or "") for reference in claim_references(pod)]
         if not used or any(claim is None or is_deleting(claim) for claim in used):
             continue
-        missing = [claim for claim in used if claim is not None and not allocation_of(claim)]
-        if len(missing) <= most:
-            yield f"pod {name_of(pod)} is not bound, but {most} devices of a node are free"
+        allocations = [allocation_of(claim) for claim in used if claim is not None]
+        missing = allocations.count(None)
+        for name, number in free.items():
+            if number >= missing and all(_is_usable(allocation, name) for allocation in allocations):
+                yield f"pod {name_of(pod)} is not bound, but {number} devices of {name} are free"
+                break
+
+
+def _is_usable(allocation: Mapping[str, Any] | None, node: str) -> bool:
+    """Report whether a pod on the node may use a claim with this allocation; None if it is not allocated."""
+    selector = (allocation or {}).get("nodeSelector")
+    return selector is None or any(term.matches(node, {}) for term in terms_of(selector))
+
+
+def _slices(cluster: SimulatedCluster) -> list[Object]:
+    """Return the slices that the hollow device driver has published."""
+    return [slice_ for slice_ in cluster.shown(RESOURCE_SLICES) if slice_["spec"]["driver"] == DRIVER]
 
 
 def _wrong_slices(node: Object, slices: Mapping[str, Object]) -> Iterator[str]:
@@ -137,9 +154,13 @@ def _free_devices(
 
 
 def _end_state(cluster: SimulatedCluster) -> Mapping[str, Any]:
+    # A permanently silent node may not have published its last annotation.
+    silent = {name_of(node) for node in cluster.shown(NODES) if is_silent(node)}
     return {
         "devices": sorted(
-            (name_of(slice_), len(slice_["spec"].get("devices") or ())) for slice_ in cluster.shown(RESOURCE_SLICES)
+            (name_of(slice_), len(slice_["spec"].get("devices") or ()))
+            for slice_ in _slices(cluster)
+            if slice_["spec"].get("nodeName") not in silent
         )
     }
 
