@@ -34,6 +34,7 @@ class DiscoveryAnswer(Struct, frozen=True):
 
     number: of the discovery round.
     status: as in Listed.
+    unchanged: the body is that of the last response of this path, and is omitted here.
     """
 
     number: int
@@ -41,6 +42,7 @@ class DiscoveryAnswer(Struct, frozen=True):
     status: int
     body: bytes
     error: str = ""
+    unchanged: bool = False
 
 
 class Discover(Struct, frozen=True):

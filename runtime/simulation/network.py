@@ -18,7 +18,7 @@ from kcm.protocols.objects import make_key
 from kcm.runtime.apiserver.core.questions import Answer, CallWebhook, Question, call_no_webhook
 from kcm.runtime.apiserver.core.suspended_requests import Suspended
 from kcm.runtime.apiserver.errors.status_errors import StatusError
-from kcm.runtime.apiserver.presentation.discovery import aggregated_discovery, discovery
+from kcm.runtime.apiserver.presentation.discovery import aggregated_json, discovery
 from kcm.runtime.apiserver.presentation.field_warnings import FieldWarnings
 from kcm.runtime.apiserver.presentation.openapi.descriptions import Descriptions
 from kcm.runtime.apiserver.presentation.openapi.documents import OpenApi
@@ -182,8 +182,9 @@ class SimulatedNetwork:
         if not _is_discovery(path):
             return self.server.begin(request, user=_user_of(request))
         registry = self.server.registry
-        found = aggregated_discovery(registry, path) if "APIGroupDiscoveryList" in request.accept else None
-        found = found or discovery(registry, path, address="simulated:443")
+        if "APIGroupDiscoveryList" in request.accept and (document := aggregated_json(registry, path)) is not None:
+            return Response(status=200, body=document)
+        found = discovery(registry, path, address="simulated:443")
         return self.server.handle(request) if found is None else Response(status=200, body=orjson.dumps(found))
 
     def serve_checked(self, request: Request) -> tuple[Response | Suspended, Sequence[str]]:

@@ -41,6 +41,8 @@ class Discovery(Actor):
         self._began = 0.0
         self._since: dict[str, float] = {}  # when the discovery of each stalled part first failed; monotonic
         self._sent: ResourcesDiscovered | None = None
+        # Last body of each path. Most rounds find no change, and their messages omit the bodies of some 100 kB.
+        self._bodies: dict[str, bytes] = {}
         self._has_response = False  # whether any request of this round has one
         self._warned: set[str] = set()  # stalled groups that were logged as a warning
 
@@ -49,13 +51,9 @@ class Discovery(Actor):
 
     def receive(self, message: Any) -> None:
         match message:
-            case DiscoveryAnswer(number=number, path=path, status=status, body=body, error=error):
-                if number == self._number and self._survey is not None:
-                    self._has_response = self._has_response or bool(status)
-                    for more in self._survey.answered(path, status=status, body=body, error=error):
-                        self._ask(more)
-                    if self._survey.is_over:
-                        self._end(self._survey)
+            case DiscoveryAnswer() as answer:
+                if answer.number == self._number and self._survey is not None:
+                    self._take(answer, self._survey)
             case Discover():
                 self._sent = None
                 if self._known is not None:
@@ -66,6 +64,17 @@ class Discovery(Actor):
                 pass  # a restarted manager sends Discover
             case _:
                 super().receive(message)
+
+    def _take(self, answer: DiscoveryAnswer, survey: Survey) -> None:
+        path, status = answer.path, answer.status
+        self._has_response = self._has_response or bool(status)
+        if status == 200 and not answer.unchanged:
+            self._bodies[path] = answer.body
+        body = self._bodies[path] if answer.unchanged else answer.body
+        for more in survey.answered(path, status=status, body=body, error=answer.error):
+            self._ask(more)
+        if survey.is_over:
+            self._end(survey)
 
     def _look_at_the_time(self) -> None:
         if self._survey is None:
@@ -89,11 +98,12 @@ class Discovery(Actor):
         self.wake_at(self._began + ROUND_WITHIN)
 
     def _ask(self, path: str) -> None:
-        number = self._number
+        number, last = self._number, self._bodies.get(path)
 
         def on_response(response: Response) -> None:
-            answer = DiscoveryAnswer(number, path, response.status, response.body, response.error)
-            self.tell(self.name, answer)
+            unchanged = response.status == 200 and response.body == last
+            body = b"" if unchanged else response.body
+            self.tell(self.name, DiscoveryAnswer(number, path, response.status, body, response.error, unchanged))
 
         request = Request(method="GET", path=path, accept=ACCEPT, timeout=ROUND_WITHIN)
         self._transport.send(request, client=INFORMERS, on_response=on_response)
@@ -103,7 +113,8 @@ class Discovery(Actor):
         before, known = self._known or Knowledge(), survey.knowledge()
         self._log_changes(before.stalled, known.stalled)
         nothing_yet = self._known is None and len(known.stalled) == len(ROOTS)
-        if not nothing_yet:  # an unreachable server does not mean that there are no resources
+        # An unreachable server does not mean that there are no resources.
+        if not nothing_yet and (known != self._known or self._sent is None):
             self._known = known
             self._send(known)
         now = self.clock.monotonic()
@@ -111,7 +122,8 @@ class Discovery(Actor):
         stalled = tuple(
             StalledDiscovery(what=what, why=why, since=self._since[what]) for what, why in known.stalled.items()
         )
-        self._vitals.say(self.name, DiscoveryVitals(resources=len(known.resources), stalled=stalled, at=now))
+        resources = 0 if self._sent is None else len(self._sent.resources)
+        self._vitals.say(self.name, DiscoveryVitals(resources=resources, stalled=stalled, at=now))
         self.wake_at(max(now, self._began + PERIOD))
 
     def _log_changes(self, before: Mapping[str, str], stalled: Mapping[str, str]) -> None:

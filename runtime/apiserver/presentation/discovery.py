@@ -60,7 +60,7 @@ class DiscoveryDocuments:
         """
         form = negotiate(accept, OF_DISCOVERY)
         if form.kind:
-            document = aggregated_discovery(self._registry, path)
+            document = aggregated_json(self._registry, path)
             if document is not None:
                 return self._aggregated(document, form)
         plain = discovery(self._registry, path, address=address)
@@ -71,10 +71,9 @@ class DiscoveryDocuments:
             return DiscoveryResponse(Response(status=200, body=body, content_type=PROTOBUF))
         return DiscoveryResponse(Response(status=200, body=orjson.dumps(plain), content_type=JSON))
 
-    def _aggregated(self, document: Mapping[str, Any], form: Form) -> DiscoveryResponse:
-        raw = orjson.dumps(document)
+    def _aggregated(self, raw: bytes, form: Form) -> DiscoveryResponse:
         etag = hashlib.sha512(raw).hexdigest().upper()
-        body = self._encoder.encode(document) if form.media_type == PROTOBUF else raw
+        body = self._encoder.encode(orjson.loads(raw)) if form.media_type == PROTOBUF else raw
         type_ = f"{form.media_type};g=apidiscovery.k8s.io;v={form.version};as={form.kind}"
         return DiscoveryResponse(Response(status=200, body=body, content_type=type_), etag)
 
@@ -142,6 +141,18 @@ def discovery(registry: Registry, path: str, *, address: str) -> dict[str, Any] 
         case ["apis", group, version] if group and (definitions := groups.get(group, {}).get(version)):
             return _resource_list(registry, definitions)
     return None
+
+
+def aggregated_json(registry: Registry, path: str) -> bytes | None:
+    """Return the APIGroupDiscoveryList at /api or /apis as JSON; None for other paths. Built once for each change."""
+    documents = registry.documents
+    if (known := documents.get(path)) is not None:
+        return known
+    document = aggregated_discovery(registry, path)
+    if document is None:
+        return None
+    documents[path] = found = orjson.dumps(document)
+    return found
 
 
 def aggregated_discovery(registry: Registry, path: str) -> dict[str, Any] | None:

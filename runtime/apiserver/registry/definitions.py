@@ -102,6 +102,9 @@ class Registry:
 
     def __init__(self, definitions: Iterable[ResourceDefinition] = ()) -> None:
         self.routes: dict[str, Any] = {}  # cache of routing.route, by path; cleared when definitions change
+        # Cache of the aggregated discovery documents in JSON, by path. A change of definitions replaces it, so that a
+        # document that another thread is still building is not stored in the new one.
+        self.documents: dict[str, bytes] = {}
         self._definitions: dict[tuple[str, str, str], ResourceDefinition] = {}
         self._of_kind: dict[tuple[str, str], ResourceDefinition] = {}
         self._of_storage: dict[str, ResourceDefinition] = {}
@@ -126,6 +129,7 @@ class Registry:
                 del self._elsewhere[service]
             else:
                 self._elsewhere[service] = place
+            self.documents = {}
 
     def add(self, definition: ResourceDefinition) -> None:
         self.routes.clear()
@@ -133,6 +137,7 @@ class Registry:
         self._of_kind[definition.api_version, definition.kind] = definition
         if definition.is_stored:
             self._of_storage[definition.storage] = definition
+        self.documents = {}
 
     def remove(self, definition: ResourceDefinition) -> None:
         self.routes.clear()
@@ -140,6 +145,7 @@ class Registry:
         self._of_kind.pop((definition.api_version, definition.kind), None)
         if definition.is_stored:
             self._of_storage.pop(definition.storage, None)
+        self.documents = {}
 
     def find(self, group: str, version: str, plural: str) -> ResourceDefinition | None:
         return self._definitions.get((group, version, plural))

@@ -10,6 +10,8 @@ from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.codec import decode
+from kcm.protocols.messages.discovery import DiscoveryAnswer
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import PODS, REPLICASETS, Resource
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
@@ -107,6 +109,27 @@ def test_added_resource_is_counted_and_removed_one_is_not(scene: Scene) -> None:
     scene.create(CRDS, crd())
     scene.create(THINGS, owned("three"))
     scene.until_counted(pods=2, things_example_com=1)
+
+
+def test_bodies_of_unchanged_documents_are_not_sent_again(scene: Scene) -> None:
+    scene.create(PODS, pod("a"))
+    scene.until_counted(pods=1)
+    answers: list[DiscoveryAnswer] = []
+
+    def record(_sender: str, to: str, frame: bytes) -> None:
+        if to == "discovery" and isinstance(answer := decode(frame), DiscoveryAnswer):
+            answers.append(answer)
+
+    scene.system.actors.taps.append(record)
+    scene.cluster.run_for(60.0)
+    assert len(answers) >= 10
+    assert all(answer.unchanged and not answer.body for answer in answers)
+    answers.clear()
+    scene.create(CRDS, crd())
+    scene.create(THINGS, owned("one"))
+    scene.until_counted(pods=1, things_example_com=1)
+    assert [answer.path for answer in answers if not answer.unchanged] == ["/apis"]
+    assert b"things" in next(answer.body for answer in answers if not answer.unchanged)
 
 
 def test_unlistable_resource_stalls_only_its_table_and_is_reported(log: FilteringBoundLogger) -> None:

@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
-from kcm.runtime.apiserver.presentation.discovery import aggregated_discovery, discovery
+from kcm.runtime.apiserver.presentation.discovery import aggregated_discovery, aggregated_json, discovery
 from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from kcm.runtime.apiserver.registry.version_ranks import version_rank
 from tests.runtime.apiserver.http.served import Served, run
@@ -130,8 +130,23 @@ def test_added_resource_is_discovered() -> None:
     assert discovery(registry, "/apis/example.com/v1", address=ADDRESS) is not None
 
 
+def test_aggregated_document_is_built_again_after_each_change_of_definitions() -> None:
+    registry = Registry([PODS, DEPLOYMENTS])
+    widgets = ResourceDefinition(group="example.com", version="v1", plural="widgets", kind="Widget", dynamic=True)
+    first = aggregated_json(registry, "/apis")
+    assert aggregated_json(registry, "/apis") is first
+    registry.add(widgets)
+    assert b"widgets" in (aggregated_json(registry, "/apis") or b"")
+    registry.serve_elsewhere("v1.example.com", ("example.com", "v1"))
+    assert b"Stale" in (aggregated_json(registry, "/apis") or b"")
+    registry.serve_elsewhere("v1.example.com", None)
+    registry.remove(widgets)
+    assert aggregated_json(registry, "/apis") == first
+
+
 def test_only_root_paths_have_aggregated_discovery() -> None:
     assert aggregated_discovery(REGISTRY, "/apis/apps") is None
+    assert aggregated_json(REGISTRY, "/apis/apps") is None
 
 
 def test_another_servers_group_version_is_stale_in_discovery_and_unavailable() -> None:
