@@ -24,6 +24,7 @@ from tests.bench.scenes import SCENES
 from tests.bench.server_requests import requests
 from tests.bench.server_sizes import sizes
 from tests.bench.simulator import simulated_seconds
+from tests.bench.workloads import Sizes
 
 CLUSTERS = {"embedded": embedded_cluster, "kube-apiserver": real_cluster}
 
@@ -53,6 +54,13 @@ def parsed() -> argparse.Namespace:
         choices=CLUSTERS,
         action="append",
         help="API server to use; repeatable (default: all that are available)",
+    )
+    parser.add_argument(
+        "--pods",
+        type=int,
+        default=Sizes().stateful,
+        metavar="N",
+        help="pods of stateful-ready, attached-volumes and device-claims (default: %(default)s)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result to FILE as well")
     parser.add_argument(
@@ -91,7 +99,7 @@ def parsed() -> argparse.Namespace:
     return arguments
 
 
-def measured(names: Sequence[str], rounds: int, noise: Noise, *, on: Sequence[str]) -> Report:
+def measured(names: Sequence[str], rounds: int, noise: Noise, sizes: Sizes, *, on: Sequence[str]) -> Report:
     report = Report()
     contestants: list[tuple[str, Start]] = [("kcm", our_manager)]
     if has_assets():
@@ -107,7 +115,7 @@ def measured(names: Sequence[str], rounds: int, noise: Noise, *, on: Sequence[st
             continue
         for server in on:
             with CLUSTERS[server]() as cluster:
-                bench = Bench(cluster, report)
+                bench = Bench(cluster, report, sizes)
                 for _ in range(rounds):
                     for who, start in contestants:
                         BENCHES[name](bench, who, start)
@@ -125,7 +133,8 @@ def main() -> int:
         return counts.run(reason=arguments.accept, where=arguments.where, exact=arguments.instructions)
     noise, info = Noise(), run_info()
     names = arguments.names or [*BENCHES, *WITHOUT_MANAGERS]
-    report = measured(names, arguments.rounds, noise, on=arguments.on or [*CLUSTERS])
+    sizes = Sizes(stateful=arguments.pods)
+    report = measured(names, arguments.rounds, noise, sizes, on=arguments.on or [*CLUSTERS])
     noise_figures = noise.as_json()
     print(
         f"\n{info['machine']['cores']} cores, load {noise_figures['load'][0]:.1f} to {noise_figures['load'][-1]:.1f}, "

@@ -1,8 +1,5 @@
 """All controllers that are on by default, on both sides, with three loads: pods that are created; that also run and are
 deleted; and that Services select as well.
-
-The real manager is measured twice: with its defaults, and with the controllers of kcm that are on by default and need
-no cloud provider.
 """
 
 from __future__ import annotations
@@ -17,15 +14,12 @@ from typing import Any
 
 import orjson
 
-from kcm.actors.controllers.built_in import BUILT_IN
 from tests.bench.processes import (
     RAISED_LIMITS,
     ApiConnection,
     Cluster,
     Process,
     hollow_nodes,
-    our_manager,
-    real_manager,
     scratch,
 )
 from tests.e2e.real_server import write_keys
@@ -35,7 +29,6 @@ SERVICES = 5
 EVERY_POD = {"bench": "defaults"}  # label of every pod
 TIMEOUT = 300.0  # seconds
 SETTLE = 5.0  # seconds for a manager to start before workloads are created
-NEEDS_A_CLOUD = ("node-route-controller", "cloud-node-lifecycle-controller", "service-lb-controller")
 
 # (resource, kind, number of objects, pods of each)
 LARGE = ("replicasets", "ReplicaSet", 1, 1000)
@@ -57,34 +50,30 @@ WHOLE_LIFE = Load("whole life", nodes=True)
 WITH_SERVICES = Load(f"whole life, {SERVICES} Services", nodes=True, services=SERVICES)
 
 
-def contestants(start: Callable[..., Process]) -> Iterator[tuple[str, Callable[..., Process], str]]:
-    """Yield the name of each manager to measure, the function that starts it, and its controllers."""
-    if start is our_manager:
-        yield "kcm", start, "*"
-    elif start is real_manager:
-        yield "kube-controller-manager", start, "*"
-        ours = [spec.name for spec in BUILT_IN if spec.on_by_default and spec.name not in NEEDS_A_CLOUD]
-        yield "the same, with kcm's", start, ",".join(ours)
+def with_defaults(start: Callable[..., Process]) -> Callable[..., Process]:
+    """Return a function that starts the same manager with all controllers that are on by default."""
+
+    def start_all(cluster: Cluster, directory: Path, *flags: str) -> Process:
+        return start(cluster, directory, *_keys(directory), *flags, controllers="*")
+
+    return start_all
 
 
 def measure(
     cluster: Cluster, api: ApiConnection, start: Callable[..., Process], load: Load, namespace: Callable[[], str]
-) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Yield the name of a workload, the name of the manager, and figures. `namespace` creates a new namespace."""
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield the name of a workload and figures. `namespace` creates a new namespace."""
     for workload, (plural, kind, count, pods_each) in WORKLOADS.items():
-        for who, starting, controllers in contestants(start):
-            with _running(cluster, api, starting, controllers, load) as process:
-                run = _Run(api, namespace(), plural=plural, count=count, pods_each=pods_each)
-                yield f"{workload}, {load.name}", who, run.figures(process, kind, load)
+        with _running(cluster, api, with_defaults(start), load) as process:
+            run = _Run(api, namespace(), plural=plural, count=count, pods_each=pods_each)
+            yield f"{workload}, {load.name}", run.figures(process, kind, load)
 
 
 @contextmanager
-def _running(
-    cluster: Cluster, api: ApiConnection, start: Callable[..., Process], controllers: str, load: Load
-) -> Iterator[Process]:
+def _running(cluster: Cluster, api: ApiConnection, start: Callable[..., Process], load: Load) -> Iterator[Process]:
     """Yield a manager that has started, in a cluster with ready nodes if the load needs them."""
     with scratch() as directory:
-        process = start(cluster, directory, *RAISED_LIMITS, *_keys(directory), controllers=controllers)
+        process = start(cluster, directory, *RAISED_LIMITS)
         try:
             if load.nodes:
                 with hollow_nodes(cluster, nodes=NODES, zones=ZONES):

@@ -17,7 +17,7 @@ import orjson
 from kcm.protocols.messages.watches import EVERYTHING, Interest
 from tests.bench import deletions, workloads
 from tests.bench.custom_resources import custom_resources
-from tests.bench.defaults import CREATED, WHOLE_LIFE, WITH_SERVICES, Load
+from tests.bench.defaults import CREATED, WHOLE_LIFE, WITH_SERVICES, Load, with_defaults
 from tests.bench.defaults import measure as measure_defaults
 from tests.bench.fan_out import PODS_TOTAL, WATCHERS, burst, manager_with_watchers, scale_to_zero, whole_lives
 from tests.bench.nodes import heartbeats
@@ -27,6 +27,7 @@ from tests.bench.selections import SELECTIONS, fill, measure_selection
 
 Start = Callable[..., Process]
 SETTLE = 3.0  # seconds for a manager to start before workloads are created
+IDLE = 30.0  # seconds: three rounds of kcm's discovery, one of upstream's garbage collector
 
 
 def template(app: str) -> dict[str, Any]:
@@ -50,8 +51,8 @@ def workload(kind: str, name: str, replicas: int) -> bytes:
 class Bench:
     """Cluster in which each measurement gets a new namespace, whose name is never reused."""
 
-    def __init__(self, cluster: Cluster, report: Report) -> None:
-        self.cluster, self.report, self.api = cluster, report, ApiConnection(cluster)
+    def __init__(self, cluster: Cluster, report: Report, sizes: workloads.Sizes) -> None:
+        self.cluster, self.report, self.sizes, self.api = cluster, report, sizes, ApiConnection(cluster)
         self._count = 0
 
     def namespace(self) -> str:
@@ -157,7 +158,7 @@ def only_writes(bench: Bench, _who: str, start: Start) -> None:
         )
 
 
-def restart(bench: Bench, who: str, start: Start) -> None:
+def restart(bench: Bench, who: str, start: Start, *, title: str = "restart with 30,000 pods") -> None:
     """Start a manager in a cluster with 30,000 pods, and measure the time to its first act and its memory."""
     namespace = f"bench-{os.getpid()}-crowd"
     crowd = [(f"crowd-{i}", 500) for i in range(60)]
@@ -176,7 +177,7 @@ def restart(bench: Bench, who: str, start: Start) -> None:
             took, cpu = time.monotonic() - process.began, process.cpu()
             time.sleep(5.0)
             bench.report.add(
-                "restart with 30,000 pods",
+                title,
                 f"{who} on {bench.cluster.name}",
                 first_act_seconds=took,
                 cpu_seconds=cpu,
@@ -186,20 +187,27 @@ def restart(bench: Bench, who: str, start: Start) -> None:
             process.kill()
 
 
-def idle(bench: Bench, who: str, start: Start) -> None:
-    """Measure the time from launch to the first reconcile, and the CPU time of an idle manager."""
+def idle(bench: Bench, who: str, start: Start, *, title: str = "idle") -> None:
+    """Measure the time from launch to the first reconcile, and the CPU time and memory of an idle manager."""
     namespace = bench.namespace()
     bench.create(namespace, "replicasets", workload("ReplicaSet", "launch", 1))
     with scratch() as directory:
         process = start(bench.cluster, directory)
         try:
             bench.wait_for(namespace, "replicasets", 1)
-            took = time.monotonic() - process.began
+            took, of_start = time.monotonic() - process.began, process.cpu()
             time.sleep(SETTLE)
             cpu, began = process.cpu(), time.monotonic()
-            time.sleep(20.0)
+            time.sleep(IDLE)
             percent = (process.cpu() - cpu) / (time.monotonic() - began) * 100
-            bench.report.add("idle", f"{who} on {bench.cluster.name}", launch_seconds=took, idle_cpu_percent=percent)
+            bench.report.add(
+                title,
+                f"{who} on {bench.cluster.name}",
+                launch_seconds=took,
+                launch_cpu_seconds=of_start,
+                idle_cpu_percent=percent,
+                resident_mb=process.resident(),
+            )
         finally:
             process.kill()
 
@@ -259,9 +267,17 @@ def many_custom_resources(bench: Bench, _who: str, start: Start) -> None:
         custom_resources(bench.cluster, bench.api, bench.report)
 
 
-def all_defaults(load: Load, bench: Bench, _who: str, start: Start) -> None:
-    for workload_name, who, figures in measure_defaults(bench.cluster, bench.api, start, load, bench.namespace):
+def all_defaults(load: Load, bench: Bench, who: str, start: Start) -> None:
+    for workload_name, figures in measure_defaults(bench.cluster, bench.api, start, load, bench.namespace):
         bench.report.add(workload_name, f"{who} on {bench.cluster.name}", **figures)
+
+
+def idle_defaults(bench: Bench, who: str, start: Start) -> None:
+    idle(bench, who, with_defaults(start), title="idle, all defaults")
+
+
+def restart_defaults(bench: Bench, who: str, start: Start) -> None:
+    restart(bench, who, with_defaults(start), title="restart with 30,000 pods, all defaults")
 
 
 def all_deletions(bench: Bench, who: str, start: Start) -> None:
@@ -270,8 +286,16 @@ def all_deletions(bench: Bench, who: str, start: Start) -> None:
         bench.report.add(f"deletion: {deletion}", f"{who} on {bench.cluster.name}", **figures)
 
 
-def of_workload(measure: Callable[..., workloads.Figures], bench: Bench, who: str, start: Start) -> None:
-    for workload_name, figures in measure(bench.cluster, bench.api, start, bench.namespace):
+def of_workload(
+    measure: Callable[..., workloads.Figures],
+    bench: Bench,
+    who: str,
+    start: Start,
+    *,
+    sizes: workloads.Sizes | None = None,
+) -> None:
+    """Measure a workload. sizes: None for those of the command line."""
+    for workload_name, figures in measure(bench.cluster, bench.api, start, bench.namespace, sizes or bench.sizes):
         bench.report.add(workload_name, f"{who} on {bench.cluster.name}", **figures)
 
 
@@ -290,12 +314,14 @@ BENCHES: dict[str, Callable[[Bench, str, Start], None]] = {
     "defaults": partial(all_defaults, CREATED),
     "defaults-life": partial(all_defaults, WHOLE_LIFE),
     "defaults-services": partial(all_defaults, WITH_SERVICES),
+    "defaults-idle": idle_defaults,
+    "defaults-restart": restart_defaults,
     "deletions": all_deletions,
     "daemons": partial(of_workload, workloads.daemon_set),
     "stateful-ready": partial(of_workload, workloads.stateful_set),
     "attached-volumes": partial(of_workload, workloads.attached_volumes),
     "device-claims": partial(of_workload, workloads.device_claims),
     "job": partial(of_workload, workloads.job),
-    "job-large": partial(of_workload, partial(workloads.job, sizes=workloads.LARGE_JOB)),
+    "job-large": partial(of_workload, workloads.job, sizes=workloads.LARGE_JOB),
     "cronjobs": partial(of_workload, workloads.cron_jobs),
 }
