@@ -182,8 +182,8 @@ class SimulatedNetwork:
         if not _is_discovery(path):
             return self.server.begin(request, user=_user_of(request))
         registry = self.server.registry
-        if "APIGroupDiscoveryList" in request.accept and (document := aggregated_json(registry, path)) is not None:
-            return Response(status=200, body=document)
+        if "APIGroupDiscoveryList" in request.accept and (aggregated := aggregated_json(registry, path)) is not None:
+            return Response(status=200, body=aggregated)
         found = discovery(registry, path, address="simulated:443")
         return self.server.handle(request) if found is None else Response(status=200, body=orjson.dumps(found))
 

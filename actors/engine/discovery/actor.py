@@ -53,7 +53,7 @@ class Discovery(Actor):
         match message:
             case DiscoveryAnswer() as answer:
                 if answer.number == self._number and self._survey is not None:
-                    self._take(answer, self._survey)
+                    self._take_answer(answer, self._survey)
             case Discover():
                 self._sent = None
                 if self._known is not None:
@@ -65,7 +65,7 @@ class Discovery(Actor):
             case _:
                 super().receive(message)
 
-    def _take(self, answer: DiscoveryAnswer, survey: Survey) -> None:
+    def _take_answer(self, answer: DiscoveryAnswer, survey: Survey) -> None:
         path, status = answer.path, answer.status
         self._has_response = self._has_response or bool(status)
         if status == 200 and not answer.unchanged:
