@@ -78,6 +78,8 @@ def has_its_owners(claim: Mapping[str, Any], stateful_set: StatefulSet, member: 
 
     A claim of an earlier set or pod of the same name must not be changed. Source: isClaimOwnerUpToDate.
     """
+    if not _references(claim):
+        return not any(_wanted_owners(stateful_set, member))
     former = _refers_to_former(claim, STATEFULSETS, stateful_set.name, stateful_set.uid)
     if former or is_stale(claim, member):
         return True

@@ -19,6 +19,7 @@ from kcm.actors.controllers.workloads.statefulset.claims import (
 )
 from kcm.actors.controllers.workloads.statefulset.identity import (
     NAME_LABEL,
+    claim_name,
     has_its_volumes,
     pod_name,
     pod_of,
@@ -235,10 +236,8 @@ class PodControl:
 
     def _known_claims(self, ordinal: int) -> list[Object]:
         """Return the pod's claims that are in the table."""
-        if not self._set.claim_templates:
-            return []
-        found = (self._known_claim(name_of(claim)) for claim in claims_of(self._set, ordinal))
-        return [claim for claim in found if claim is not None]
+        names = (claim_name(template, self._set.name, ordinal) for template in self._set.claim_templates)
+        return [claim for name in names if (claim := self._known_claim(name)) is not None]
 
     def _known_claim(self, name: str) -> Object | None:
         """Return a claim from the table, None if it is missing. Raises UnreadableError if the claim is unreadable."""
