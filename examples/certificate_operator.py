@@ -8,6 +8,7 @@ python examples/certificate_operator.py --kubeconfig ~/.kube/config
 
 import base64
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
@@ -42,6 +43,7 @@ CERTIFICATES, BETA = (
 SECRETS = Resource(version="v1", plural="secrets", kind="Secret")
 EXPIRY = "example.com/expires"
 RENEW_BEFORE = 5 * 86_400.0  # seconds
+Issue = Callable[[list[str], int, float], dict[str, str]]
 
 
 def issue(names: list[str], days: int, now: float) -> dict[str, str]:
@@ -64,9 +66,9 @@ def issue(names: list[str], days: int, now: float) -> dict[str, str]:
 
 
 class CertificateReconciler:
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, issue: Issue) -> None:
         self._certificates, self._secrets = context.tables[CERTIFICATES], context.tables[SECRETS]
-        self._clock = context.clock
+        self._clock, self._issue = context.clock, issue
 
     def reconcile(self, key: Key) -> Reconciliation:
         certificate = self._certificates.get(key)
@@ -78,7 +80,7 @@ class CertificateReconciler:
         notes = ((secret or {}).get("metadata") or {}).get("annotations") or {}
         names, _, expires = notes.get(EXPIRY, "").rpartition("|")
         if names != wanted or now >= float(expires) - RENEW_BEFORE:
-            pair = yield from call(issue, spec["names"], spec["days"], now)
+            pair = yield from call(self._issue, spec["names"], spec["days"], now)
             expires = str(now + spec["days"] * 86_400)
             meta = {"namespace": namespace_of(certificate), "name": spec["secretName"]}
             body = {
@@ -123,13 +125,15 @@ def to_beta(obj: Object) -> Object:
     return {**obj, "spec": {**spec, "domain": first} | ({"moreDomains": more} if more else {})}
 
 
-SPEC = ControllerSpec(
-    name="certificate-controller",
-    queues=(Queue(watches=(Watch(CERTIFICATES, to=itself), Watch(SECRETS, to=its_controller(CERTIFICATES)))),),
-    build=CertificateReconciler,
-    admission=(mutate(CERTIFICATES, with_defaults), validate(CERTIFICATES, check)),
-    conversion=(convert(BETA, CERTIFICATES, from_beta), convert(CERTIFICATES, BETA, to_beta)),
-)
+def certificate_spec(issue: Issue) -> ControllerSpec:
+    return ControllerSpec(
+        name="domain-certificate-controller",
+        queues=(Queue(watches=(Watch(CERTIFICATES, to=itself), Watch(SECRETS, to=its_controller(CERTIFICATES)))),),
+        build=lambda context: CertificateReconciler(context, issue),
+        admission=(mutate(CERTIFICATES, with_defaults), validate(CERTIFICATES, check)),
+        conversion=(convert(BETA, CERTIFICATES, from_beta), convert(CERTIFICATES, BETA, to_beta)),
+    )
+
 
 if __name__ == "__main__":
-    sys.exit(main([SPEC], name="certificate-operator"))
+    sys.exit(main([certificate_spec(issue)], name="certificate-operator"))

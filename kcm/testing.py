@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kcm._lazy import lazily
 
 if TYPE_CHECKING:
+    from kcm.actors.engine.webhooks.roundtrips import check_roundtrips
     from kcm.actors.simulation import SimulatedCluster
     from kcm.actors.simulation.campaign.coverage import Coverage
     from kcm.actors.simulation.campaign.failure_reports import must_hold
@@ -116,6 +117,7 @@ else:
             "Admitted": "kcm.actors.simulation.invariants.observer:Admitted",
             "must_hold": "kcm.actors.simulation.campaign.failure_reports:must_hold",
             "Fail": "kcm.actors.simulation.invariants.observer:Fail",
+            "check_roundtrips": "kcm.actors.engine.webhooks.roundtrips:check_roundtrips",
             "parse_faults": "kcm.runtime.faults.vocabulary:parse_faults",
             "ProcessStarted": "kcm.actors.simulation.invariants.observer:ProcessStarted",
             "Sent": "kcm.actors.simulation.invariants.observer:Sent",
@@ -178,6 +180,7 @@ __all__ = [
     "Tried",
     "UserActions",
     "bodies",
+    "check_roundtrips",
     "created_keys",
     "created_names",
     "custom_object",

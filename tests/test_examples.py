@@ -27,6 +27,7 @@ FAULTS = "test_website_faults.py::test_website_matches_its_spec_after"
 MORE_SEEDS = (
     *(f"{FAULTS}_faults[{seed}]" for seed in range(1, 4)),
     f"{FAULTS}_drawn_user_actions",
+    *(f"test_certificate.py::test_secrets_match_the_certificates_after_faults[{seed}]" for seed in range(1, 4)),
     *(f"test_backup.py::test_copies_match_the_backups_after_faults[{seed}]" for seed in range(1, 4)),
     *(f"test_database.py::test_database_matches_its_spec_after_faults[{seed}]" for seed in range(1, 4)),
 )
