@@ -6,7 +6,8 @@ import contextlib
 import gc
 from collections.abc import Iterator
 
-M_ARENA_MAX = -8  # of glibc's malloc.h
+M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8  # of glibc's malloc.h
+LARGE = 256 * 1024  # bytes; the size of uvloop's buffer for each TLS connection
 COLLECT_AFTER = (50_000, 20, 50)  # thresholds of gc
 SETTLING = 5.0  # seconds from the last replacement of an actor to the collection, in which its threads end
 
@@ -22,6 +23,18 @@ def keep_one_heap() -> None:
 
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(M_ARENA_MAX, 1)
+
+
+def keep_large_blocks_outside_the_heap() -> None:
+    """Allocate blocks of LARGE bytes and more as mappings of their own. Call this before connections are accepted.
+
+    By default glibc stops doing so after such a block was freed. The buffers of later connections are then parts of the
+    heap, where the pages that a connection does not use occupy memory, and closed connections leave holes.
+    """
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE)
 
 
 def collect_rarely() -> None:

@@ -65,7 +65,7 @@ from kcm.runtime.logs.settings import LogSettings
 from kcm.runtime.process.descriptors import raise_limit
 from kcm.runtime.process.event_loop import new_event_loop
 from kcm.runtime.process.files import DirectoryInUseError, UnsafeDirectoryError, refuse_foreign, sole_use
-from kcm.runtime.process.memory import collect_rarely, give_back_freed
+from kcm.runtime.process.memory import collect_rarely, give_back_freed, keep_large_blocks_outside_the_heap
 from kcm.runtime.process.version import this_version
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.signing.tokens import KeyUnusableError, VerifyingKey, read_signing_key, read_verifying_keys
@@ -175,6 +175,7 @@ async def serve(settings: ServerSettings, *, clock: SystemClock, log: FilteringB
             anonymous=settings.allows_anonymous,
             emulated=settings.emulated_version,
         )
+        keep_large_blocks_outside_the_heap()
         connections = BoundedConnections(connection_limits(raise_limit()), log=log)
         server, tls = http.server(connections), tls_context(certificates, settings.client_ca_file)
         renewing = asyncio.create_task(renew(tls, current, certificates_in, log))

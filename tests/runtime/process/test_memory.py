@@ -53,6 +53,31 @@ def test_all_threads_share_one_heap() -> None:
     assert heaps(kept=False) > 1
 
 
+LARGE_BLOCKS = """
+import ctypes
+from kcm.runtime.process.memory import LARGE, keep_large_blocks_outside_the_heap
+
+if {kept}:
+    keep_large_blocks_outside_the_heap()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc.free.argtypes, libc.sbrk.restype, libc.sbrk.argtypes = [ctypes.c_void_p], ctypes.c_void_p, [ctypes.c_ssize_t]
+libc.free(libc.malloc(LARGE))  # the first block is a mapping in any case
+before = libc.sbrk(0)
+for _ in range(64):
+    libc.malloc(LARGE)
+print((libc.sbrk(0) - before) // LARGE)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have another way")
+@pytest.mark.parametrize(("kept", "blocks"), [(True, range(2)), (False, range(60, 70))])
+def test_large_blocks_do_not_extend_the_heap(kept: bool, blocks: range) -> None:
+    code = LARGE_BLOCKS.format(kept=kept)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) in blocks
+
+
 class Ring:
     """Object with a reference to itself."""
 
