@@ -55,11 +55,11 @@ def specs_of(
 
     volumes: provision and expand volumes, and let pods wait for their claims.
     attach: let pods also wait until their volumes are attached, for clusters with an attach-detach controller.
-    devices: publish the devices of nodes, and allocate them to ResourceClaims.
+    devices: publish the devices of nodes, allocate them to ResourceClaims, and let pods wait for their claims.
     """
     nodes = (
         nodes_spec(fleet, heartbeat=heartbeat),
-        kubelet_spec(fleet, volumes=volumes),
+        kubelet_spec(fleet, volumes=volumes, devices=devices),
         scheduler_spec(volumes=volumes, devices=devices),
     )
     of_volumes = (provisioner.SPEC, attacher_spec(attach=attach), resizer.SPEC, expansion_spec(fleet))

@@ -20,6 +20,7 @@ from kcm.actors.controllers.storage.shared.pods_by_claim import PODS_BY_CLAIM
 from kcm.actors.hollow import behaviour
 from kcm.actors.hollow.intervals import MANY, look_again
 from kcm.actors.hollow.kubelet import pod_status
+from kcm.actors.hollow.kubelet.device_claims import KubeletClaims, claim_watch
 from kcm.actors.hollow.kubelet.images import PodEvent
 from kcm.actors.hollow.kubelet.pod_status import NO_MEMORIES, Memories, PodPlan, status_changes
 from kcm.actors.hollow.kubelet.resize import RESIZABLE, Resized, allocated_spec, has_resources, resized
@@ -28,6 +29,7 @@ from kcm.actors.hollow.kubelet.volumes import KubeletVolumes, has_begun
 from kcm.actors.hollow.nodes.addresses import AddressBook, addresses_at, offset_of, pod_ranges
 from kcm.actors.hollow.nodes.fleet import HollowNode
 from kcm.actors.hollow.scheduler.demand import Port, host_ports, pod_requests
+from kcm.actors.hollow.scheduler.devices.claim_facts import PODS_BY_DEVICE_CLAIM
 from kcm.actors.hollow.scheduler.node_fit import is_taken, node_view
 from kcm.actors.reconciliation import (
     Change,
@@ -123,9 +125,13 @@ class HollowKubelet:
         clock: Clock,
         fleet: Mapping[str, HollowNode],
         volumes: KubeletVolumes | None = None,
+        claims: KubeletClaims | None = None,
     ) -> None:
-        """Initialise for a fleet. volumes: None to ignore claims of pods."""
-        self.volumes = volumes
+        """Initialise for a fleet.
+
+        volumes, claims: None to ignore PersistentVolumeClaims or ResourceClaims of pods.
+        """
+        self.volumes, self._claims = volumes, claims
         self._pods, self._nodes, self._clock, self._fleet = tables[PODS], tables[NODES], clock, fleet
         self._addresses = AddressBook()
         self._stopping: dict[Key, _Stopping] = {}
@@ -178,10 +184,12 @@ class HollowKubelet:
         return any(is_taken(port, taken) for port in wanted)
 
     def _waiting(self, entry: Entry, pod: Object, node: Object, *, now: float) -> PodPlan | None:
-        """Return the plan of a pod that waits for its volumes, and None for other pods."""
-        if self.volumes is None or has_begun(pod):
+        """Return the plan of a pod that waits for its volumes or its devices, and None for other pods."""
+        if has_begun(pod):
             return None
-        wait = self.volumes.wait(entry, pod, node, now=now)
+        wait = None if self.volumes is None else self.volumes.wait(entry, pod, node, now=now)
+        if wait is None and self._claims is not None:
+            wait = self._claims.wait(entry, pod, now=now)
         if wait is None:
             return None
         status = pod_status.creating(pod, host_ips=[self._fleet[name_of(node)].address], now=now)
@@ -285,6 +293,8 @@ class HollowKubelet:
         self._remembered.pop(key, None)
         if self.volumes is not None:
             self.volumes.forget(key)
+        if self._claims is not None:
+            self._claims.forget(key)
 
 
 def _field_path(pod: Object, event: PodEvent) -> str:
@@ -311,13 +321,18 @@ def _seconds_to_stop(pod: Object, node: Object) -> float:
     return TIME_TO_STOP + max((float(hook.get("seconds") or 0) for hook in hooks), default=0.0)
 
 
-def kubelet_spec(fleet: Mapping[str, HollowNode], *, volumes: bool = False) -> ControllerSpec:
-    """Return the spec of the kubelets. volumes: let pods wait for their claims, and until volumes are mounted."""
-    watches = kubelet_watches(fleet)
+def kubelet_spec(fleet: Mapping[str, HollowNode], *, volumes: bool = False, devices: bool = False) -> ControllerSpec:
+    """Return the spec of the kubelets.
+
+    volumes: let pods wait for their PersistentVolumeClaims, and until volumes are mounted.
+    devices: let pods wait until their ResourceClaims are reserved for them.
+    """
+    watches = (*kubelet_watches(fleet), *((claim_watch(fleet),) if devices else ()))
 
     def build(context: ControllerContext) -> HollowKubelet:
         of_pods = KubeletVolumes(tables=context.tables, clock=context.clock, fleet=fleet) if volumes else None
-        return HollowKubelet(tables=context.tables, clock=context.clock, fleet=fleet, volumes=of_pods)
+        claims = KubeletClaims(context.tables) if devices else None
+        return HollowKubelet(tables=context.tables, clock=context.clock, fleet=fleet, volumes=of_pods, claims=claims)
 
     return ControllerSpec(
         name="hollow-kubelet-controller",
@@ -332,6 +347,10 @@ def kubelet_spec(fleet: Mapping[str, HollowNode], *, volumes: bool = False) -> C
             ),
             *(volume_queues(fleet) if volumes else ()),
         ),
-        indexes=(PODS_BY_NODE, PODS_BY_CLAIM) if volumes else (PODS_BY_NODE,),
+        indexes=(
+            PODS_BY_NODE,
+            *((PODS_BY_CLAIM,) if volumes else ()),
+            *((PODS_BY_DEVICE_CLAIM,) if devices else ()),
+        ),
         build=build,
     )
