@@ -11,6 +11,7 @@ The names are grouped by module, and the most frequent ones are also here:
     kcm.objects    API objects
     kcm.tables     tables of the objects that a controller watches
     kcm.metrics    metrics of a controller
+    kcm.manifests  declare custom resources and permissions, for generated manifests
     kcm.webhooks   declare webhooks that validate, mutate and convert objects
     kcm.testing    test controllers
 
@@ -23,13 +24,14 @@ from typing import TYPE_CHECKING
 from kcm._lazy import lazily
 
 if TYPE_CHECKING:
-    from kcm import clusters, commands, manager, metrics, objects, outcomes, specs, steps, tables, webhooks
+    from kcm import clusters, commands, manager, manifests, metrics, objects, outcomes, specs, steps, tables, webhooks
     from kcm.clusters import *  # noqa: F403  (this import and the following: former names, see below)
     from kcm.clusters import ApiServer, LocalCluster
     from kcm.commands import *  # noqa: F403
     from kcm.manager import *  # noqa: F403
     from kcm.manager import BUILT_IN, ControllerSystem, api_transport, main
     from kcm.manager import InvalidOptions as InvalidOptions
+    from kcm.manifests import *  # noqa: F403
     from kcm.metrics import *  # noqa: F403
     from kcm.objects import *  # noqa: F403
     from kcm.objects import Key, Object, Resource
@@ -90,6 +92,17 @@ else:
             "ServingError",
             "TlsError",
             "Transport",
+        ),
+        "manifests": (
+            "cel",
+            "PrinterColumn",
+            "custom_resource_definitions",
+            "Definition",
+            "GenerationError",
+            "list_map",
+            "Permission",
+            "CelRule",
+            "ScaleSubresource",
         ),
         "metrics": (
             "Counter",
@@ -232,6 +245,7 @@ __all__ = [
     "convert",
     "main",
     "manager",
+    "manifests",
     "metrics",
     "mutate",
     "objects",

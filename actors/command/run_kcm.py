@@ -43,6 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from kcm.actors.command import wait
 
         return wait.main(arguments[1:])
+    if arguments and arguments[0] == "manifests":
+        from kcm.actors.command.generation import command as manifests_command
+
+        return manifests_command.main(arguments[1:])
     return with_flags(arguments)
 
 

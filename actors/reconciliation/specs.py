@@ -19,7 +19,7 @@ from kcm.actors.options import Check, ControllerOptions, Options
 from kcm.actors.options.known_controllers import is_enabled
 from kcm.actors.reconciliation.discovered import Discovered
 from kcm.actors.reconciliation.reconciler import Running
-from kcm.actors.reconciliation.watches import Read, Selecting, Watch
+from kcm.actors.reconciliation.watches import DefinedResource, Permission, Read, Selecting, Watch
 from kcm.protocols.arguments import check_each, check_function, check_number, check_text, check_type
 from kcm.protocols.messages.outcomes import FAILURES, Invalid, Outcome
 from kcm.protocols.objects import Object
@@ -284,6 +284,9 @@ class ControllerSpec(Struct, frozen=True, kw_only=True):
         no overlay with the controller's.
     admission: webhooks that validate and mutate objects before they are stored: validate(…) and mutate(…).
     conversion: conversions between the versions of custom resources: convert(…).
+    permissions: for generated RBAC rules, beside `list` and `watch` of its watches and reads. In simulations requests
+        without a permission are violations. None: not declared, and not checked.
+    definitions: custom resources of the operator, for generated CustomResourceDefinitions.
     """
 
     name: str
@@ -315,6 +318,8 @@ class ControllerSpec(Struct, frozen=True, kw_only=True):
     children: Mapping[str, Callable[[str, ControllerContext], ActorSpec]] = field(default_factory=dict)
     admission: tuple[AdmissionWebhook, ...] = ()
     conversion: tuple[VersionConversion, ...] = ()
+    permissions: tuple[Permission, ...] | None = None
+    definitions: tuple[DefinedResource, ...] = ()
 
     def __repr__(self) -> str:
         return f"<ControllerSpec {self.name}>"  # the whole of BUILT_IN is 5 kB
@@ -361,6 +366,9 @@ class ControllerSpec(Struct, frozen=True, kw_only=True):
             from kcm.actors.reconciliation.webhooks import check_webhooks  # few controllers have webhooks
 
             check_webhooks(self.name, self.admission, self.conversion)
+        if self.permissions is not None:
+            check_each(f"permissions of {self.name}", self.permissions, _are(Permission, "a Permission"))
+        check_each(f"definitions of {self.name}", self.definitions, _are(DefinedResource, "a Definition"))
         for named in (self.queues, self.passes, self.sources):
             names = [entry.name for entry in named]
             if len(set(names)) < len(names):

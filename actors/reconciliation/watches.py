@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kcm.actors.options import Options
-from kcm.protocols.arguments import check_type
+from kcm.protocols.arguments import check_each, check_text, check_type, one_of
 from kcm.protocols.messages.watches import EVERYTHING, EventType, Interest, WatchEvent
 from kcm.protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key
 from kcm.protocols.resources import Resource
@@ -18,6 +18,7 @@ from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
 Namespaces = tuple[str, ...] | Callable[[Options], Iterable[str] | None] | None
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 K_co = TypeVar("K_co", covariant=True)
 
 
@@ -168,6 +169,41 @@ class Selecting(_OfResource, frozen=True, kw_only=True):
 
 class Read(Selecting, frozen=True):
     """Resource that a controller reads, but whose changes do not enqueue keys."""
+
+
+class Permission(_OfResource, frozen=True):
+    """Permission that a controller needs beside `list` and `watch` of its watches and reads.
+
+    resource: the resource that the controller writes, or reads with get_live and list_live.
+    verbs: of VERBS; "ensure" stands for get, create and patch, which the step `ensure` needs.
+    subresource: "status" for patch_status; "" for the object itself.
+    namespaces: None for those of the controller's watches and reads of the resource, or all without such watches.
+    """
+
+    verbs: tuple[str, ...]
+    subresource: str = ""
+    namespaces: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the fields. Raises TypeError and ValueError."""
+        check_type("a Permission", self.resource, Resource, "a Resource")
+        what = f"verbs of the Permission of {self.resource}"
+        check_each(what, self.verbs, _check_verb)
+        if not self.verbs:
+            raise ValueError(f"{what} are some of ensure, {', '.join(VERBS)}")
+        check_text(f"subresource of the Permission of {self.resource}", self.subresource, may_be_empty=True)
+        if self.namespaces is not None:
+            check_each(f"namespaces of the Permission of {self.resource}", self.namespaces, check_text)
+            if not self.resource.namespaced:
+                raise ValueError(f"{self.resource} are in no namespace, and namespaces of a Permission are given")
+
+
+def _check_verb(what: str, given: object) -> None:
+    one_of(what, given, ("ensure", *VERBS))
+
+
+class DefinedResource(_OfResource, frozen=True):
+    """Base of Definition (definitions.py), so that specs need not import that module."""
 
 
 class Watch(Selecting, Generic[K_co], frozen=True):

@@ -32,6 +32,7 @@ from kcm.actors.reconciliation.actor_names import MANAGER
 from kcm.actors.reconciliation.commands import check_key, check_resource
 from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs, runs
 from kcm.actors.simulation.fault_schedule import FaultSchedule
+from kcm.actors.simulation.permissions import PermissionCheck
 from kcm.actors.simulation.processes import Observer, Processes, Running
 from kcm.actors.simulation.served import SERVED
 from kcm.protocols.arguments import check_function, check_mapping, check_number, check_type
@@ -129,6 +130,8 @@ class SimulatedCluster:
             trace=self.trace,
             log=log,
         )
+        self.permissions = PermissionCheck(self._processes)
+        self.network.witnesses.append(self.permissions)
         self._seed = seed
         self._shown_at: tuple[int, float, int] | None = None
         self._shown: dict[tuple[str, str], Sequence[bytes]] = {}
@@ -268,13 +271,24 @@ class SimulatedCluster:
         return facts
 
     def run_for(self, seconds: float) -> None:
+        """Advance the virtual time.
+
+        Raises MissingPermissionError if a controller has sent a request without one of its declared permissions.
+        """
         check_number("run_for", seconds, least=0)
         self.world.run_for(seconds)
+        self.permissions.raise_if_missing()
 
     def run_until(self, done: Callable[[], bool], *, within: float = 60.0) -> bool:
+        """Advance the virtual time until a condition is met, and return whether it is. within: at most these seconds.
+
+        Raises MissingPermissionError if a controller has sent a request without one of its declared permissions.
+        """
         check_function("done of run_until", done)
         check_number("within of run_until", within, least=0)
-        return self.world.run_until(done, within=within)
+        is_done = self.world.run_until(done, within=within)
+        self.permissions.raise_if_missing()
+        return is_done
 
     def _new_server(self) -> ApiServer:
         return ApiServer(

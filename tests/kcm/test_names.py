@@ -15,10 +15,22 @@ import kcm
 import kcm.testing
 
 ROOT = Path(__file__).parents[2]
-GROUPS = ("clusters", "commands", "manager", "metrics", "objects", "outcomes", "specs", "steps", "tables", "webhooks")
+GROUPS = (
+    "clusters",
+    "commands",
+    "manager",
+    "manifests",
+    "metrics",
+    "objects",
+    "outcomes",
+    "specs",
+    "steps",
+    "tables",
+    "webhooks",
+)
 PAGES = {f"kcm.{group}": "docs/embedding.md" for group in GROUPS} | {"kcm": "docs/embedding.md"}
 PAGES["kcm.testing"] = "docs/testing.md"
-LAZY = ("kcm.clusters", "kcm.manager", "kcm.testing")
+LAZY = ("kcm.clusters", "kcm.manager", "kcm.manifests", "kcm.testing")
 FORMER = {"CommandFailed": "kcm.outcomes:CommandError", "InvalidOptions": "kcm.manager:InvalidOptionsError"}
 
 

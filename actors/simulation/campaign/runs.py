@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from kcm.actors.engine.elector import Election
 from kcm.actors.engine.vitals import ManagerVitals
 from kcm.actors.reconciliation.actor_names import MANAGER
-from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation import SimulatedCluster, permissions
 from kcm.actors.simulation.campaign.coverage import Coverage, CoverageRecorder
 from kcm.actors.simulation.campaign.recorder import Recording
 from kcm.actors.simulation.campaign.setting import USUAL, Composition, Setting, run_environment
@@ -202,6 +202,7 @@ class _Run:
         further = self.composed.invariants(self.cluster, self._scenario)
         self._checker = InvariantChecker(self.cluster, () if brief else [*invariants, self._quiet, *further])
         self._fail = self._checker.fail
+        self.cluster.permissions.report = lambda text: self._fail(permissions.NAME, text)
         self._steps = CoverageRecorder(self.cluster, self._checker, plan)
         self._raised = RaisedExceptions(
             self.cluster,
