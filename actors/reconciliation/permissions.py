@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from kcm.actors.reconciliation.watches import VERBS
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import EVENTS, Resource
 
+_ONE_NAME = re.compile(r"metadata\.name=([a-z0-9.-]+)")  # a field selector of one object, which RBAC can name
 ENSURE = ("get", "create", "patch")
 
 
@@ -60,7 +62,9 @@ def grants_of(spec: ControllerSpec, options: Options) -> tuple[Grant, ...]:
         known = where.get(resource.id, set())
         where[resource.id] = None if namespaces is None or known is None else {*known, *namespaces}
     for selecting in spec.selecting:
-        found += _grants(selecting.resource, "", ("list", "watch"), where[selecting.resource.id])
+        resource, only = selecting.resource, _ONE_NAME.fullmatch(selecting.fields)
+        names = (only[1],) if only else ()
+        found += _grants(resource, "", ("list", "watch"), where[resource.id], names)
     if spec.discovers is not None:
         found.append(Grant("", "*", "*", ("list", "watch")))
     for permission in spec.permissions or ():
@@ -78,11 +82,15 @@ def is_namespaced(grants: Iterable[Grant]) -> bool:
 
 
 def _grants(
-    resource: Resource[Any], subresource: str, verbs: Iterable[str], namespaces: Iterable[str] | None
+    resource: Resource[Any],
+    subresource: str,
+    verbs: Iterable[str],
+    namespaces: Iterable[str] | None,
+    names: tuple[str, ...] = (),
 ) -> list[Grant]:
     name = f"{resource.plural}/{subresource}" if subresource else resource.plural
     return [
-        Grant(namespace, resource.group, name, in_order(verbs))
+        Grant(namespace, resource.group, name, in_order(verbs), names)
         for namespace in ([""] if namespaces is None else sorted(namespaces))
     ]
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from kcm.actors.command.generation.schemas import SchemaError, add_rule, inexpressible, schema_of
 from kcm.actors.command.main import PORT
+from kcm.actors.engine.webhooks.certificates import certificates_spec
 from kcm.actors.engine.webhooks.configurations import (
     MUTATING_CONFIGURATIONS,
     VALIDATING_CONFIGURATIONS,
@@ -31,6 +32,7 @@ from kcm.actors.reconciliation.permissions import (
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.protocols.objects import Object, name_of, split_key
 from kcm.protocols.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, LEASES, SECRETS, Resource
+from kcm.runtime.serving.webhook_pages import WebhookHost
 
 RBAC = "rbac.authorization.k8s.io"
 KUBE_SYSTEM = "kube-system"
@@ -216,16 +218,31 @@ def all_grants(program: OperatorProgram) -> list[Grant]:
         Grant("", "authentication.k8s.io", "tokenreviews", ("create",)),
         Grant("", "authorization.k8s.io", "subjectaccessreviews", ("create",)),
     ]
-    if has_webhooks(program.specs):
-        _, secret = split_key(program.serving.secret_key)
-        change = ("get", "update", "patch")
-        grants += [Grant(own, "", SECRETS.plural, ("create",)), Grant(own, "", SECRETS.plural, change, (secret,))]
-        for resource, obj in webhook_configurations(program.specs, program.serving):
-            grants.append(Grant("", resource.group, resource.plural, change, (name_of(obj),)))
-        if converted := tuple(sorted(conversions_of(program.specs))):
-            crds = CUSTOM_RESOURCE_DEFINITIONS
-            grants.append(Grant("", crds.group, crds.plural, change, converted))
+    return grants + _grants_of_webhooks(program)
+
+
+def _grants_of_webhooks(program: OperatorProgram) -> list[Grant]:
+    """Return the permissions to read and write the certificates, and to write the CAs into the configurations."""
+    if not has_webhooks(program.specs):
+        return []
+    serving = program.serving
+    grants = list(grants_of(certificates_spec(serving, program.specs, _no_host), program.options))
+    namespace, secret = split_key(serving.secret_key)
+    change = ("get", "patch")
+    grants += [
+        Grant(namespace, SECRETS.group, SECRETS.plural, ("create",)),
+        Grant(namespace, SECRETS.group, SECRETS.plural, change, (secret,)),
+    ]
+    for resource, obj in webhook_configurations(program.specs, serving):
+        grants.append(Grant("", resource.group, resource.plural, change, (name_of(obj),)))
+    if converted := tuple(sorted(conversions_of(program.specs))):
+        crds = CUSTOM_RESOURCE_DEFINITIONS
+        grants.append(Grant("", crds.group, crds.plural, change, converted))
     return grants
+
+
+def _no_host() -> WebhookHost:
+    raise AssertionError("this process serves no webhooks")
 
 
 def rbac_of(program: OperatorProgram) -> list[Object]:

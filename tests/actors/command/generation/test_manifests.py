@@ -100,10 +100,12 @@ def test_webhooks_have_a_service_configurations_and_rules(capsys: pytest.Capture
     stored, old = crd["spec"]["versions"]
     assert (stored["name"], stored["storage"], old["name"], old["storage"]) == ("v1", True, "v1alpha1", False)
     assert (old["deprecated"], old["deprecationWarning"]) == (True, "use v1")
-    assert ("get update patch", "validatingwebhookconfigurations", "website-controller") in rules(
+    assert ("get list watch patch", "validatingwebhookconfigurations", "website-controller") in rules(
         objects, "ClusterRole"
     )
-    assert ("get update patch", "customresourcedefinitions", "websites.example.com") in rules(objects, "ClusterRole")
+    assert ("get list watch patch", "customresourcedefinitions", "websites.example.com") in rules(
+        objects, "ClusterRole"
+    )
 
 
 def test_files_are_written_into_a_directory_and_are_the_same_again(tmp_path: Path) -> None:
