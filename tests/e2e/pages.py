@@ -29,6 +29,7 @@ _DRAWN = [
     (re.compile(r"(?<=-)[bcdfghjklmnpqrstvwxz2456789]{5}\b"), "DRAWN"),
     (re.compile(r"(?<!\S)(\d+[smhd]){1,2}( ago)?(?!\S)"), "AGE"),
     (re.compile(r"AGE \(x\d+ over AGE\)"), "AGE"),
+    (re.compile(r"(?<=passed in )[\d.]+s( \([\d:]+\))?"), "AGE"),
     (re.compile(r"\s+"), " "),
 ]
 
