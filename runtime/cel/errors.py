@@ -64,6 +64,8 @@ def rendered(expression: str, issue: Issue) -> str:
     """
     if issue.at == NOWHERE:
         return f"ERROR: <input>:-1:0: {issue.message}"
+    if not expression:  # cel-go finds no line in an empty source
+        return f"ERROR: <input>:1:0: {issue.message}"
     before = expression[: issue.at]
     line, column = before.count("\n") + 1, issue.at - (before.rfind("\n") + 1)
     text = f"ERROR: <input>:{line}:{column + 1}: {issue.message}"

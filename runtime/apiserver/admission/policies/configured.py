@@ -130,6 +130,7 @@ def _compiled(raw: bytes) -> AdmissionPolicy:
         Expression,
         admission_environment,
     )
+    from kcm.runtime.cel.policy_types import composed_type
 
     obj = decode_object(raw)
     spec = obj.get("spec") or {}
@@ -140,7 +141,7 @@ def _compiled(raw: bytes) -> AdmissionPolicy:
     for variable in spec.get("variables") or ():
         environment = admission_environment(params=params, authorizer=True, variables=types)
         variables[variable["name"]] = made = Expression.compiled(variable.get("expression") or "", environment, ANY)
-        types[variable["name"]] = made.type
+        types[variable["name"]] = composed_type(made.type)
     environment = admission_environment(params=params, authorizer=True, variables=types, mutates=mutates)
     quiet = admission_environment(params=params, authorizer=False, variables=types)
     conditions = admission_environment(params=params, authorizer=True)

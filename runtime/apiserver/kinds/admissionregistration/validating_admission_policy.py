@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcm.protocols.objects import Object
+from kcm.runtime.apiserver.apiextensions.json_path import JsonPath, JsonPathError
 from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, required
 from kcm.runtime.apiserver.kinds.admissionregistration.shared.cells import policy_cells
 from kcm.runtime.apiserver.kinds.admissionregistration.shared.expressions import (
@@ -29,6 +30,7 @@ from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, 
 from kcm.runtime.apiserver.registry.strategy import Strategy
 from kcm.runtime.apiserver.rules.conditions import validate_conditions
 from kcm.runtime.apiserver.rules.names import dns_subdomain, label_key
+from kcm.runtime.apiserver.schema.inner_forms import inner_form
 
 if TYPE_CHECKING:
     from kcm.runtime.cel.types import Type
@@ -65,7 +67,8 @@ def _errors(policy: Object, *, check_conditions: bool) -> Iterator[FieldError]:
         yield from _validation_errors(validation, f"spec.validations[{place}]", params=params, variables=known)
     if len(annotations) > MOST_ANNOTATIONS:
         detail = f"must not have more than {MOST_ANNOTATIONS} auditAnnotations"
-        yield invalid("spec.auditAnnotations", annotations, detail)
+        shown = inner_form(annotations, "[]admissionregistration.AuditAnnotation")
+        yield invalid("spec.auditAnnotations", shown, detail)
     keys: list[str] = []
     for place, annotation in enumerate(annotations):
         at, key = f"spec.auditAnnotations[{place}]", annotation.get("key") or ""
@@ -123,7 +126,24 @@ def _annotation_errors(
 
 
 def validate_status_update(new: Object, _old: Object) -> list[FieldError]:
-    return validate_conditions((new.get("status") or {}).get("conditions"), "status.conditions")
+    status = new.get("status") or {}
+    errors = []
+    for place, warning in enumerate((status.get("typeChecking") or {}).get("expressionWarnings") or ()):
+        at = f"status.typeChecking.expressionWarnings[{place}]"
+        if not warning.get("warning"):
+            errors.append(required(f"{at}.warning"))
+        errors += _wrong_path((warning.get("fieldRef") or "").strip(), f"{at}.fieldRef")
+    return errors + validate_conditions(status.get("conditions"), "status.conditions")
+
+
+def _wrong_path(path: str, field: str) -> Iterator[FieldError]:
+    if not path:
+        yield required(field)
+        return
+    try:
+        JsonPath(path if path.startswith((".", "[")) else f".{path}")
+    except JsonPathError as err:
+        yield invalid(field, path, f"invalid JSONPath: {err}")
 
 
 RESOURCE = ResourceDefinition(

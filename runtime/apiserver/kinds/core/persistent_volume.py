@@ -6,24 +6,19 @@ pkg/apis/core/validation/validation.go, pkg/printers/internalversion/printers.go
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator
 from typing import Any
 
 from kcm.protocols.objects import Object, annotations_of
-from kcm.protocols.quantities import parse_quantity
-from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid, not_supported, required
-from kcm.runtime.apiserver.kinds.pod_spec.persistent_volume_sources import source_of, wrong_volume_source
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
+from kcm.runtime.apiserver.kinds.pod_spec.persistent_volume_sources import source_of, wrong_volume_spec
 from kcm.runtime.apiserver.kinds.pod_spec.persistent_volumes import (
     CLASS_ANNOTATION,
-    VOLUME_MODES,
     access_modes,
     class_of,
     phase_of,
     set_pending,
-    wrong_access_modes,
 )
-from kcm.runtime.apiserver.kinds.pod_spec.scheduling import wrong_node_selector
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, wide
 from kcm.runtime.apiserver.registry.strategy import Strategy, SubresourceUpdate
@@ -46,7 +41,6 @@ _REMOVED_SOURCES = {
     "glusterfs": ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
     "rbd": ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 }
-_RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
 _EXPAND = "controllerExpandSecretRef"
 _SOURCE = "core.PersistentVolumeSource"
 _PHASE_TIME = "lastPhaseTransitionTime"
@@ -83,59 +77,7 @@ def prepare_for_status_update(new: Object, old: Object, now: str) -> None:
 
 
 def validate(volume: Object) -> list[FieldError]:
-    return list(_wrong_spec(volume["spec"], "spec"))
-
-
-def _wrong_spec(spec: Object, field: str) -> Iterator[FieldError]:
-    modes = spec.get("accessModes") or ()
-    if not modes:
-        yield required(f"{field}.accessModes")
-    yield from wrong_access_modes(modes, f"{field}.accessModes")
-    yield from _wrong_capacity(spec.get("capacity") or {}, f"{field}.capacity")
-    policy = spec["persistentVolumeReclaimPolicy"]
-    if policy not in _RECLAIM_POLICIES:
-        yield not_supported(f"{field}.persistentVolumeReclaimPolicy", policy, _RECLAIM_POLICIES)
-    affinity = spec.get("nodeAffinity")
-    if affinity is not None:
-        if affinity.get("required") is None:
-            yield required(f"{field}.nodeAffinity.required", "must specify required node constraints")
-        else:
-            yield from wrong_node_selector(affinity["required"], f"{field}.nodeAffinity.required")
-    yield from wrong_volume_source(spec, field)
-    path = (spec.get("hostPath") or {}).get("path")
-    if path and posixpath.normpath(path) == "/" and policy == "Recycle":
-        detail = "may not be 'recycle' for a hostPath mount of '/'"
-        yield forbidden(f"{field}.persistentVolumeReclaimPolicy", detail)
-    if class_ := spec.get("storageClassName"):
-        yield from (invalid(f"{field}.storageClassName", class_, text) for text in dns_subdomain(class_))
-    if spec["volumeMode"] not in VOLUME_MODES:
-        yield not_supported(f"{field}.volumeMode", spec["volumeMode"], VOLUME_MODES)
-    yield from _wrong_attributes_class(spec, field)
-
-
-def _wrong_capacity(capacity: Object, field: str) -> Iterator[FieldError]:
-    if not capacity:
-        yield required(field)
-    if capacity.keys() != {"storage"}:
-        yield not_supported(field, dict(sorted(capacity.items())) or None, ("storage",))
-    for name, amount in capacity.items():
-        size = parse_quantity(amount)
-        if size < 0:
-            yield invalid(f"{field}[{name}]", int(size), "must be a valid resource quantity")
-        if size <= 0:
-            yield invalid(f"{field}[{name}]", amount, "must be greater than zero")
-
-
-def _wrong_attributes_class(spec: Object, field: str) -> Iterator[FieldError]:
-    name, at = spec.get("volumeAttributesClassName"), f"{field}.volumeAttributesClassName"
-    if name is None:
-        return
-    if not name:
-        yield required(at, "an empty string is disallowed")
-    else:
-        yield from (invalid(at, name, text) for text in dns_subdomain(name))
-    if spec.get("csi") is None:
-        yield required(f"{field}.csi", "has to be specified when using volumeAttributesClassName")
+    return list(wrong_volume_spec(volume["spec"], "spec"))
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:

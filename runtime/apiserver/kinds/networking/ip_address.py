@@ -42,7 +42,8 @@ def validate_update(new: Object, old: Object) -> list[FieldError]:
     if parent == old["spec"].get("parentRef"):
         return []
     fields = ("group", "resource", "namespace", "name")
-    shown = {field.capitalize(): parent.get(field) or "" for field in fields}
+    is_missing = new["spec"].get("parentRef") is None
+    shown = None if is_missing else {field.capitalize(): parent.get(field) or "" for field in fields}
     return [invalid("spec.parentRef", shown, IMMUTABLE)]
 
 

@@ -10,7 +10,7 @@ from ipaddress import ip_network
 from typing import Any
 
 from kcm.protocols.objects import Object
-from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, quoted, required
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from kcm.runtime.apiserver.registry.strategy import Strategy
@@ -26,20 +26,28 @@ def validate(cidr: Object) -> list[FieldError]:
         return [required(field, "at least one CIDR required")]
     if len(cidrs) > 2:
         return [invalid(field, {"CIDRs": cidrs}, "may only hold up to 2 values")]
-    errors = [error for i, text in enumerate(cidrs) for error in validate_cidr(text, f"{field}[{i}]")]
+    errors = [error for i, text in enumerate(cidrs) for error in _wrong_range(text, f"{field}[{i}]")]
     if not errors and len(cidrs) == 2 and len({ip_network(text).version for text in cidrs}) == 1:
         detail = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
         errors.append(invalid(field, cidrs, detail))
     return errors
 
 
+def _wrong_range(text: str, field: str) -> list[FieldError]:
+    errors = validate_cidr(text, field)
+    if not errors and str(ip_network(text)) != text:
+        errors.append(invalid(field, text, f"must be in canonical form ({quoted(str(ip_network(text)))})"))
+    return errors
+
+
 def validate_update(new: Object, old: Object) -> list[FieldError]:
     """Validate an update of a ServiceCIDR. CIDRs are immutable; only one of the missing IP family can be appended."""
     now, before = items(new["spec"], "cidrs"), items(old["spec"], "cidrs")
-    if len(now) < len(before):
-        return [invalid("spec.cidrs", now, IMMUTABLE)]
+    if len(now) != len(before) and (len(before), len(now)) != (1, 2):
+        return [invalid("spec.cidrs", new["spec"].get("cidrs"), IMMUTABLE)]
     changed = [(i, text) for i, (text, was) in enumerate(zip(now, before, strict=False)) if text != was]
-    return [invalid(f"spec.cidrs[{i}]", text, IMMUTABLE) for i, text in changed]
+    errors = [invalid(f"spec.cidrs[{i}]", text, IMMUTABLE) for i, text in changed]
+    return errors if len(now) == len(before) else errors + validate(new)
 
 
 def prepare_for_status_update(new: Object, _old: Object) -> None:
@@ -63,6 +71,7 @@ RESOURCE = ResourceDefinition(
     strategy=Strategy(
         validate=validate,
         validate_update=validate_update,
+        update_is_judged_whole=True,
         validate_name=dns_subdomain,
         has_status=True,
         prepare_for_status_update=prepare_for_status_update,

@@ -10,10 +10,25 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kcm.protocols.objects import Object, is_deleting, namespace_of
-from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, not_supported, required
+from kcm.runtime.apiserver.errors.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_many,
+)
 from kcm.runtime.apiserver.kinds.pod_spec.persistent_volume_sources import wrong_driver_name
 from kcm.runtime.apiserver.kinds.pod_spec.scheduling import wrong_node_selector
+from kcm.runtime.apiserver.kinds.resource.shared.allocated_devices import (
+    DeviceId,
+    device_id,
+    wrong_share,
+    wrong_states,
+)
 from kcm.runtime.apiserver.kinds.resource.shared.device_access import permit_requests, permit_status
+from kcm.runtime.apiserver.kinds.resource.shared.device_capacity import wrong_binding
 from kcm.runtime.apiserver.kinds.resource.shared.device_claims import (
     Requests,
     requests_of,
@@ -33,7 +48,7 @@ from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
 from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 from kcm.runtime.apiserver.schema.inner_forms import inner_form
 
-_MOST_CONSUMERS = 256
+_MOST_CONSUMERS, _MOST_RESULTS = 256, 32
 
 
 def set_defaults(claim: Object) -> None:
@@ -62,18 +77,16 @@ def prepare_for_status_update(new: Object, old: Object) -> None:
     status = new.get("status") or {}
     if status.get("devices"):
         lost = _allocated(old.get("status") or {}) - _allocated(status)
-        status["devices"] = [device for device in status["devices"] if _identity(device) not in lost]
-        if not status["devices"]:
-            del status["devices"]
+        status["devices"] = [device for device in status["devices"] if device_id(device) not in lost]
+    if "devices" in status and not status["devices"]:
+        del status["devices"]
+    for device in status.get("devices") or ():
+        device.setdefault("conditions", None)  # as upstream encodes it
 
 
-def _allocated(status: Mapping[str, Any]) -> set[tuple[str, ...]]:
+def _allocated(status: Mapping[str, Any]) -> set[DeviceId]:
     results = ((status.get("allocation") or {}).get("devices") or {}).get("results") or ()
-    return {_identity(result) for result in results}
-
-
-def _identity(device: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(device.get(name) or "" for name in ("driver", "pool", "device", "shareID"))
+    return {device_id(result) for result in results}
 
 
 def validate_status_update(new: Object, old: Object) -> list[FieldError]:
@@ -93,9 +106,11 @@ def _wrong_status(new: Object, old: Object) -> Iterator[FieldError]:
     seen: set[str] = set()
     for i, consumer in enumerate(consumers):
         yield from (required(f"{at}[{i}].{name}") for name in ("resource", "name", "uid") if not consumer.get(name))
-        if consumer.get("uid") in seen:
-            yield duplicate(f"{at}[{i}]", consumer.get("uid"))
-        seen.add(consumer.get("uid") or "")
+        uid = consumer.get("uid") or ""
+        if uid in seen:
+            yield duplicate(f"{at}[{i}]", uid)
+        seen.add(uid)
+    yield from wrong_states(status.get("devices") or (), "status.devices", _allocated(status))
     if consumers and allocation is None:
         yield forbidden(at, "may not be specified when `allocated` is not set")
     elif is_deleting(new) and any(consumer not in (before.get("reservedFor") or ()) for consumer in consumers):
@@ -111,12 +126,19 @@ def _wrong_status(new: Object, old: Object) -> Iterator[FieldError]:
 
 def _wrong_allocation(allocation: Mapping[str, Any], field: str, names: Requests) -> Iterator[FieldError]:
     devices = allocation.get("devices") or {}
-    for i, result in enumerate(devices.get("results") or ()):
+    results = devices.get("results") or ()
+    if len(results) > _MOST_RESULTS:
+        yield too_many(f"{field}.devices.results", len(results), _MOST_RESULTS)
+        results = ()
+    for i, result in enumerate(results):
         at, device = f"{field}.devices.results[{i}]", result.get("device") or ""
         yield from wrong_reference(result.get("request") or "", f"{at}.request", names)
         yield from wrong_driver_name(result.get("driver") or "", f"{at}.driver")
         yield from wrong_pool(result.get("pool") or "", f"{at}.pool")
         yield from (invalid(f"{at}.device", device, text) for text in dns_label(device))
+        yield from wrong_binding(result, at)
+        if result.get("shareID") is not None:
+            yield from wrong_share(result["shareID"], f"{at}.shareID")
     for i, config in enumerate(devices.get("config") or ()):
         at, source = f"{field}.devices.config[{i}]", config.get("source") or ""
         if not source:

@@ -7,7 +7,7 @@ Source: kubernetes pkg/registry/resource/resourceclaimtemplate/strategy.go, pkg/
 from __future__ import annotations
 
 from kcm.protocols.objects import Object, namespace_of
-from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid
+from kcm.runtime.apiserver.errors.field_errors import FieldError, forbidden, invalid
 from kcm.runtime.apiserver.kinds.resource.shared.device_access import permit_requests
 from kcm.runtime.apiserver.kinds.resource.shared.device_claims import set_claim_defaults, wrong_claim
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
@@ -22,13 +22,21 @@ from kcm.runtime.apiserver.schema.inner_forms import inner_form
 def set_defaults(template: Object) -> None:
     spec = template["spec"]
     spec.setdefault("metadata", {})
+    for name in ("annotations", "labels"):
+        if spec["metadata"].get(name) == {}:
+            del spec["metadata"][name]
     set_claim_defaults(spec.setdefault("spec", {}))
 
 
 def validate_create(template: Object) -> list[FieldError]:
     spec = template["spec"]
     meta, at = spec["metadata"], "spec.metadata"
-    errors = validate_annotations(meta.get("annotations") or {}, f"{at}.annotations")
+    errors = [
+        forbidden(f"{at}.{name}", "cannot be set")
+        for name in sorted(meta.keys() - {"annotations", "labels"})
+        if meta[name]
+    ]
+    errors += validate_annotations(meta.get("annotations") or {}, f"{at}.annotations")
     errors += validate_labels(meta.get("labels") or {}, f"{at}.labels")
     return errors + list(wrong_claim(spec["spec"], "spec.spec"))
 

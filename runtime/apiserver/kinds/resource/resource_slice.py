@@ -1,8 +1,8 @@
 """ResourceSlices (resource.k8s.io/v1): defaults, validation and table columns.
 
 Source: kubernetes pkg/registry/resource/resourceslice/strategy.go, pkg/apis/resource/validation/validation.go,
-pkg/printers/internalversion/printers.go (printResourceSlice) (v1.36). Difference: counters, binding conditions and
-capacity policies are not validated.
+pkg/printers/internalversion/printers.go (printResourceSlice) (v1.36). Difference: nodeAllocatableResourceMappings are
+not validated.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ from kcm.runtime.apiserver.errors.field_errors import (
 )
 from kcm.runtime.apiserver.kinds.pod_spec.persistent_volume_sources import wrong_driver_name
 from kcm.runtime.apiserver.kinds.pod_spec.scheduling import wrong_node_selector
-from kcm.runtime.apiserver.kinds.resource.shared.device_claims import wrong_domain, wrong_identifier, wrong_pool
+from kcm.runtime.apiserver.kinds.resource.shared.device_capacity import (
+    wrong_binding,
+    wrong_capacity,
+    wrong_consumption,
+    wrong_counter_sets,
+)
+from kcm.runtime.apiserver.kinds.resource.shared.device_claims import wrong_pool, wrong_qualified_name
 from kcm.runtime.apiserver.kinds.resource.shared.device_taints import set_time_added, wrong_taint
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
@@ -31,6 +37,7 @@ from kcm.runtime.apiserver.rules.cells import age_cell, name_cell, part
 from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain
 from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 from kcm.runtime.apiserver.rules.selectable_fields import fields_at
+from kcm.runtime.apiserver.schema.inner_forms import inner_form
 
 Part = Mapping[str, Any]
 
@@ -51,6 +58,17 @@ _VALUES = {
 _LISTS = ("ints", "bools", "strings", "versions")
 _NUMBER, _WORD = "(0|[1-9][0-9]*)", "[0-9A-Za-z-]+"
 _semver = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_WORD}(\.{_WORD})*)?(\+{_WORD}(\.{_WORD})*)?")
+
+
+def set_defaults(slice_: Object) -> None:
+    """Remove lists of attribute values, as the feature gate DRAListTypeAttributes is off. Write a null as upstream."""
+    for device in slice_["spec"].get("devices") or ():
+        for attribute in (device.get("attributes") or {}).values():
+            for name in _LISTS:
+                attribute.pop(name, None)
+        for capacity in (device.get("capacity") or {}).values():
+            if capacity.get("requestPolicy") is not None:
+                capacity["requestPolicy"].setdefault("default", None)
 
 
 def set_times(slice_: Object, _old: Object | None, now: str) -> None:
@@ -99,6 +117,7 @@ def _wrong_spec(spec: Part, field: str) -> Iterator[FieldError]:
         if name in seen:
             yield duplicate(f"{at}[{i}]", name)
         seen.add(name)
+    yield from wrong_counter_sets(spec.get("sharedCounters") or (), f"{field}.sharedCounters")
 
 
 def _has_lists(device: Part) -> bool:
@@ -130,7 +149,8 @@ def _wrong_nodes(spec: Part, field: str) -> Iterator[FieldError]:
         terms = selector.get("nodeSelectorTerms") or []
         if len(terms) != 1:
             detail = "must have exactly one node selector term"
-            yield invalid(f"{field}.nodeSelector.nodeSelectorTerms", terms, detail)
+            shown = inner_form(terms, "[]core.NodeSelectorTerm")
+            yield invalid(f"{field}.nodeSelector.nodeSelectorTerms", shown, detail)
     for name in ("allNodes", "perDeviceNodeSelection"):
         if spec.get(name):
             selectors.append(f"`{name}`")
@@ -155,14 +175,21 @@ def _wrong_device(device: Part, field: str, *, per_device_nodes: bool) -> Iterat
         yield invalid(field, len(attributes) + len(capacity), detail)
     for part_, entries in (("attributes", attributes), ("capacity", capacity)):
         for key in entries:
-            yield from _wrong_key(key, f"{field}.{part_}")
+            yield from wrong_qualified_name(key, f"{field}.{part_}")
     for key, value in attributes.items():
         yield from _wrong_attribute(value, f"{field}.attributes[{key}]")
+    for key, value in capacity.items():
+        is_shared = device.get("allowMultipleAllocations") is True
+        yield from wrong_capacity(value, f"{field}.capacity[{key}]", is_shared=is_shared)
     taints = device.get("taints") or ()
     if len(taints) > _MOST_TAINTS:
         yield too_many(f"{field}.taints", len(taints), _MOST_TAINTS)
     for i, taint in enumerate(taints):
         yield from wrong_taint(taint, f"{field}.taints[{i}]")
+    yield from wrong_consumption(device.get("consumesCounters") or (), f"{field}.consumesCounters")
+    if per_device_nodes:
+        yield from _wrong_place(device, field)
+    yield from wrong_binding(device, field)
     places = [f"`{name}`" for name in _PLACES if device.get(name)]
     if not per_device_nodes and any(device.get(name) is not None for name in _PLACES):
         detail = (
@@ -178,14 +205,17 @@ def _wrong_device(device: Part, field: str, *, per_device_nodes: bool) -> Iterat
         yield invalid(field, f"{{{', '.join(places)}}}", detail) if places else required(field, detail)
 
 
-def _wrong_key(key: str, field: str) -> Iterator[FieldError]:
-    domain, slash, id_ = key.rpartition("/")
-    if not key:
-        yield required(field, "name required")
-        return
-    if slash:
-        yield from wrong_domain(domain, field)
-    yield from wrong_identifier(id_, field)
+def _wrong_place(device: Part, field: str) -> Iterator[FieldError]:
+    """Validate the fields of a device that select nodes."""
+    node, selector = device.get("nodeName"), device.get("nodeSelector")
+    if node:
+        yield from (invalid(f"{field}.nodeName", node, text) for text in dns_subdomain(node))
+    elif node is not None:
+        yield invalid(f"{field}.nodeName", node, "must not be empty")
+    if selector is not None:
+        yield from wrong_node_selector(selector, f"{field}.nodeSelector")
+    if device.get("allNodes") is False:
+        yield invalid(f"{field}.allNodes", False, "must be either unset or set to true")
 
 
 def _wrong_attribute(attribute: Part, field: str) -> Iterator[FieldError]:
@@ -230,6 +260,7 @@ RESOURCE = ResourceDefinition(
     strategy=Strategy(
         validate_name=dns_subdomain,
         has_generation=True,
+        set_defaults=set_defaults,
         set_times=set_times,
         validate=validate,
         validate_update=validate_update,

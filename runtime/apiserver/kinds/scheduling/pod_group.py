@@ -14,25 +14,37 @@ from typing import Any
 
 from kcm.protocols.conditions import find_condition
 from kcm.protocols.objects import Object
-from kcm.runtime.apiserver.errors.field_errors import FieldError, invalid, required
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, required, too_many
 from kcm.runtime.apiserver.kinds.scheduling.shared.pod_group_templates import (
     GROUP,
+    MOST_CLAIMS,
     VERSION,
     drop_gated_fields,
+    long_name_problems,
     name_problems,
+    validate_claims,
     validate_scheduling_policy,
 )
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer
 from kcm.runtime.apiserver.registry.strategy import Strategy
 from kcm.runtime.apiserver.rules.cells import age_cell, items, name_cell, part
+from kcm.runtime.apiserver.rules.conditions import validate_conditions
 from kcm.runtime.apiserver.rules.names import dns_subdomain
 from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 
 
 def set_defaults(group: Object) -> None:
+    mode = group["spec"].get("disruptionMode")
     drop_gated_fields(group["spec"])
+    group["spec"].setdefault("podGroupTemplateRef", None)  # upstream encodes it without omitempty
+    group["spec"]["disruptionMode"] = "Pod" if mode is None else mode
+
+
+def prepare_for_create(group: Object) -> None:
+    """Set the default of disruptionMode again, which upstream drops, as its feature gate is off, and sets on read."""
     group["spec"]["disruptionMode"] = "Pod"
+    group["status"] = {}
 
 
 def validate(group: Object) -> list[FieldError]:
@@ -40,6 +52,7 @@ def validate(group: Object) -> list[FieldError]:
     return [
         *_template_reference(spec.get("podGroupTemplateRef")),
         *validate_scheduling_policy(spec.get("schedulingPolicy") or {}, "spec.schedulingPolicy"),
+        *validate_claims(spec.get("resourceClaims") or (), "spec.resourceClaims"),
     ]
 
 
@@ -59,11 +72,35 @@ def _template_reference(reference: Object | None) -> Iterator[FieldError]:
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:
-    return [
+    is_other_mode = new["spec"]["disruptionMode"] != old["spec"].get("disruptionMode")
+    errors = [forbidden("spec.disruptionMode")] if is_other_mode else []
+    return errors + [
         invalid(f"spec.{name}", None, IMMUTABLE)
-        for name in ("podGroupTemplateRef", "schedulingPolicy")
-        if new["spec"].get(name) != old["spec"].get(name)
+        for name in ("podGroupTemplateRef", "schedulingPolicy", "resourceClaims")
+        if (new["spec"].get(name) or None) != (old["spec"].get(name) or None)
     ]
+
+
+def validate_status_update(new: Object, old: Object) -> list[FieldError]:
+    status, at = part(new, "status"), "status.resourceClaimStatuses"
+    errors = validate_conditions(status.get("conditions"), "status.conditions")
+    named = {claim.get("name") for claim in items(old["spec"], "resourceClaims")}
+    claims = items(status, "resourceClaimStatuses")
+    for number, claim in enumerate(claims):
+        name, claim_name = claim.get("name") or "", claim.get("resourceClaimName")
+        if name not in named:
+            detail = "must match the name of an entry in `spec.resourceClaims`"
+            errors.append(invalid(f"{at}[{number}].name", name, detail))
+        if claim_name is not None and len(claims) <= MOST_CLAIMS:
+            errors += [
+                invalid(f"{at}[{number}].resourceClaimName", claim_name, text)
+                for text in long_name_problems(claim_name)
+            ]
+        if len(claims) <= MOST_CLAIMS and name in {claim.get("name") or "" for claim in claims[:number]}:
+            errors.append(duplicate(f"{at}[{number}]", claim))
+    if len(claims) > MOST_CLAIMS:
+        errors.append(too_many(at, len(claims), MOST_CLAIMS))
+    return errors
 
 
 def cells(group: Object, now: float) -> list[Any]:
@@ -91,11 +128,14 @@ RESOURCE = ResourceDefinition(
     strategy=Strategy(
         validate_name=dns_subdomain,
         set_defaults=set_defaults,
+        prepare_for_create=prepare_for_create,
         validate=validate,
         validate_update=validate_update,
         update_is_judged_whole=True,
         allow_unconditional_update=True,
         has_status=True,
+        status_update_keeps=("labels", "annotations", "finalizers", "ownerReferences"),
+        validate_status_update=validate_status_update,
     ),
     printer=Printer(
         columns=(NAME, Column("Policy"), Column("Workload"), Column("Status"), AGE),

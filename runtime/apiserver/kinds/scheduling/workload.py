@@ -19,6 +19,7 @@ from kcm.runtime.apiserver.kinds.scheduling.shared.pod_group_templates import (
     VERSION,
     drop_gated_fields,
     name_problems,
+    validate_claims,
     validate_scheduling_policy,
 )
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
@@ -34,6 +35,7 @@ MOST_TEMPLATES = 8
 def set_defaults(workload: Object) -> None:
     for template in workload["spec"].get("podGroupTemplates") or ():
         drop_gated_fields(template)
+        template["schedulingConstraints"] = None  # upstream encodes it without omitempty
 
 
 def validate(workload: Object) -> list[FieldError]:
@@ -68,7 +70,7 @@ def _templates(templates: list[Object]) -> Iterator[FieldError]:
     for number, template in enumerate(templates):
         name = template.get("name") or ""
         if name in seen:
-            yield duplicate(f"{path}[{number}]", {**template, "schedulingConstraints": None})
+            yield duplicate(f"{path}[{number}]", template)
         seen.add(name)
         if not name:
             yield required(f"{path}[{number}].name", "")
@@ -76,6 +78,7 @@ def _templates(templates: list[Object]) -> Iterator[FieldError]:
             yield from (invalid(f"{path}[{number}].name", name, text) for text in name_problems(name))
         policy = template.get("schedulingPolicy") or {}
         yield from validate_scheduling_policy(policy, f"{path}[{number}].schedulingPolicy")
+        yield from validate_claims(template.get("resourceClaims") or (), f"{path}[{number}].resourceClaims")
 
 
 def validate_update(new: Object, old: Object) -> list[FieldError]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kcm.protocols.objects import Object
-from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported, too_long
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, not_supported
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.printers import AGE, NAME, Column, Printer, boolean
 from kcm.runtime.apiserver.registry.strategy import Allocating, Strategy
@@ -29,11 +29,11 @@ _DEFAULTS = {
 _GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
 _MODES = ("Persistent", "Ephemeral")
 _SHORTEST_TOKEN, _LONGEST_TOKEN, _SHORTEST_PERIOD = 600, 1 << 32, 10  # seconds
-_LONGEST_NAME = 63
 
 
 def set_defaults(driver: Object) -> None:
     spec = driver["spec"]
+    spec.pop("preventPodSchedulingIfMissing", None)  # behind the feature gate VolumeLimitScaling, which is off
     for name, value in _DEFAULTS.items():
         spec.setdefault(name, value)
     if not spec.get("volumeLifecycleModes"):
@@ -49,14 +49,13 @@ def increment_generation(_among: Allocating, new: Object, old: Object) -> None:
 def validate(driver: Object) -> list[FieldError]:
     spec = driver["spec"]
     errors: list[FieldError] = []
-    if len(driver["metadata"].get("name") or "") > _LONGEST_NAME:
-        errors.append(too_long("metadata.name", _LONGEST_NAME))
     tokens, period = spec.get("tokenRequests") or (), spec.get("nodeAllocatableUpdatePeriodSeconds")
     audiences: set[str] = set()
     for i, token in enumerate(tokens):
         at, audience, seconds = f"spec.tokenRequests[{i}]", token.get("audience") or "", token.get("expirationSeconds")
         if audience in audiences:
             errors.append(duplicate(f"{at}.audience", audience))
+            continue
         audiences.add(audience)
         if seconds is not None and seconds < _SHORTEST_TOKEN:
             detail = "may not specify a duration less than 10 minutes"
@@ -75,6 +74,9 @@ def validate(driver: Object) -> list[FieldError]:
     if period is not None and period < _SHORTEST_PERIOD:
         detail = f"must be greater than or equal to {_SHORTEST_PERIOD} seconds"
         errors.append(invalid("spec.nodeAllocatableUpdatePeriodSeconds", period, detail))
+    if spec.get("serviceAccountTokenInSecrets") and not tokens:
+        detail = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        errors.append(invalid("spec.serviceAccountTokenInSecrets", True, detail))
     return errors
 
 

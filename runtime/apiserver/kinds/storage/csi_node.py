@@ -11,6 +11,7 @@ from typing import Any
 
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, invalid, required
+from kcm.runtime.apiserver.kinds.pod_spec.persistent_volume_sources import wrong_driver_name
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.printers import AGE, NAME, Printer, number
 from kcm.runtime.apiserver.registry.strategy import Strategy
@@ -38,11 +39,7 @@ def _wrong_drivers(drivers: Sequence[Object]) -> Iterator[FieldError]:
     names: set[str] = set()
     for i, driver in enumerate(drivers):
         at, name, node = f"spec.drivers[{i}]", driver.get("name") or "", driver.get("nodeID") or ""
-        if not name:
-            yield required(f"{at}.name")
-        else:
-            for text in dns_subdomain(name.lower()):
-                yield invalid(f"{at}.name", name, text)
+        yield from wrong_driver_name(name, f"{at}.name")
         if not node:
             yield required(f"{at}.nodeID")
         elif len(node) > _LONGEST_ID:

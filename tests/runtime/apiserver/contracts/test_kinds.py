@@ -12,7 +12,11 @@ from typing import Any
 
 import pytest
 
-from kcm.protocols.admission_plugins import STORAGE_OBJECT_IN_USE_PROTECTION, WITHOUT_CONTROLLERS
+from kcm.protocols.admission_plugins import (
+    POD_GROUP_PROTECTION,
+    STORAGE_OBJECT_IN_USE_PROTECTION,
+    WITHOUT_CONTROLLERS,
+)
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
 from kcm.runtime.apiserver.kinds.off_by_default import OFF_BY_DEFAULT
@@ -22,9 +26,9 @@ from tests.runtime.apiserver.contracts.kinds import play
 from tests.runtime.apiserver.contracts.kinds.tables import TABLES
 from tests.runtime.apiserver.contracts.requests import Exchange
 
-ENABLED = ("resource.k8s.io", "internal.apiserver.k8s.io", "storagemigration.k8s.io")
+ENABLED = ("resource.k8s.io", "internal.apiserver.k8s.io", "storagemigration.k8s.io", "scheduling.k8s.io")
 SERVED = (*BUILT_IN, *(definition for definition in OFF_BY_DEFAULT if definition.group in ENABLED))
-PLUGINS = WITHOUT_CONTROLLERS | {STORAGE_OBJECT_IN_USE_PROTECTION}
+PLUGINS = WITHOUT_CONTROLLERS | {STORAGE_OBJECT_IN_USE_PROTECTION, POD_GROUP_PROTECTION}
 KINDS = [(table, kind) for table, kinds in TABLES.items() for kind in kinds]
 DIFFERENCES = frozenset(
     line for line in (Path(play.__file__).with_name("differences.txt")).read_text().splitlines() if line

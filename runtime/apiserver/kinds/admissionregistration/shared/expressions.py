@@ -85,6 +85,7 @@ def variables_errors(
     """
     from kcm.runtime.cel.admission import ANY, Expression, admission_environment
     from kcm.runtime.cel.identifiers import RESERVED
+    from kcm.runtime.cel.policy_types import composed_type
 
     for place, variable in enumerate(variables):
         at, name, text = f"spec.variables[{place}]", variable.get("name") or "", variable.get("expression") or ""
@@ -97,5 +98,5 @@ def variables_errors(
             continue
         environment = admission_environment(params=params, authorizer=True, variables=types)
         compiled = Expression.compiled(text, environment, ANY)
-        types[name] = compiled.type
+        types[name] = composed_type(compiled.type)
         yield from _problem(compiled, f"{at}.expression", text)

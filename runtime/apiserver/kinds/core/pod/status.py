@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kcm.protocols.objects import Object
-from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid
+from kcm.runtime.apiserver.errors.field_errors import FieldError, duplicate, forbidden, invalid, required
 from kcm.runtime.apiserver.rules.ip_addresses import family_of, validate_ip
-from kcm.runtime.apiserver.rules.names import dns_subdomain, label_key
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key
 from kcm.runtime.apiserver.rules.object_meta import IMMUTABLE
 from kcm.runtime.apiserver.schema.inner_forms import inner_form
 
@@ -33,6 +33,8 @@ def wrong_pod_status(new: Object, old: Object) -> Iterator[FieldError]:
     yield from _restarted(status, before, spec)
     if status.get("resourceClaimStatuses"):
         yield from _claims(status["resourceClaimStatuses"], spec)
+    if status.get("extendedResourceClaimStatus") is not None:
+        yield from _extended_resources(status["extendedResourceClaimStatus"], spec)
     for field, type_ in (("podIPs", "core.PodIP"), ("hostIPs", "core.HostIP")):
         if status.get(field):
             yield from _addresses(status, before, field, type_)
@@ -95,6 +97,44 @@ def _claims(statuses: Any, spec: Part) -> Iterator[FieldError]:
         seen.add(name)
         if (claim_name := claim.get("resourceClaimName")) is not None:
             yield from (invalid(f"{at}.resourceClaimName", claim_name, text) for text in dns_subdomain(claim_name))
+
+
+def _extended_resources(claim: Part, spec: Part) -> Iterator[FieldError]:
+    """Validate the claim of a pod's extended resources. Source: validatePodExtendedResourceClaimStatus."""
+    at, named = "status.extendedResourceClaimStatus", claim.get("resourceClaimName") or ""
+    containers = {
+        container.get("name"): container
+        for part in ("initContainers", "containers")
+        for container in spec.get(part) or ()
+    }
+    mappings = claim.get("requestMappings") or ()
+    if not mappings:
+        yield required(f"{at}.requestMappings", "at least one request mapping is required")
+    seen: set[tuple[str, ...]] = set()
+    for i, mapping in enumerate(mappings):
+        here = f"{at}.requestMappings[{i}]"
+        container, resource, request = (
+            mapping.get(name) or "" for name in ("containerName", "resourceName", "requestName")
+        )
+        if container not in containers:
+            detail = "must match the name of an entry in spec.initContainers.name or spec.containers.name"
+            yield invalid(f"{here}.containerName", container, detail)
+        elif resource not in ((containers[container].get("resources") or {}).get("requests") or {}):
+            detail = (
+                "must match the extended resource name of an entry in spec.initContainers.resources.requests or "
+                "spec.containers.resources.requests"
+            )
+            yield invalid(f"{here}.resourceName", resource, detail)
+        yield from (invalid(f"{at}.requestName", request, text) for text in dns_label(request))
+        if (container, resource, request) in seen:
+            yield duplicate(f"{here}.containerName", container)
+            yield duplicate(f"{here}.resourceName", resource)
+            yield duplicate(f"{here}.requestName", request)
+        seen.add((container, resource, request))
+    if not named:
+        yield required(f"{at}.resourceClaimName")
+    else:
+        yield from (invalid(f"{at}.resourceClaimName", named, text) for text in dns_subdomain(named))
 
 
 def _addresses(status: Part, before: Part, field: str, type_: str) -> Iterator[FieldError]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import orjson
+
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors.field_errors import (
     FieldError,
@@ -19,7 +21,7 @@ from kcm.runtime.apiserver.errors.field_errors import (
     too_many,
 )
 from kcm.runtime.apiserver.kinds.pod_spec.persistent_volume_sources import wrong_driver_name
-from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key
+from kcm.runtime.apiserver.rules.names import dns_label, dns_subdomain, label_key, label_value
 
 MOST_REQUESTS, MOST_CONSTRAINTS, MOST_CONFIGS, MOST_SELECTORS, MOST_ALTERNATIVES = 32, 32, 32, 32, 8
 LONGEST_POOL = 253
@@ -40,6 +42,8 @@ def set_claim_defaults(spec: Object) -> None:
         for demand in (request.get("exactly"), *(request.get("firstAvailable") or ())):
             if demand is None:
                 continue
+            for toleration in demand.get("tolerations") or ():
+                toleration["operator"] = toleration.get("operator") or "Equal"
             if not demand.get("allocationMode"):
                 demand["allocationMode"] = "ExactCount"
             if demand["allocationMode"] == "ExactCount" and not demand.get("count"):
@@ -137,8 +141,9 @@ def _wrong_toleration(toleration: Part, field: str) -> Iterator[FieldError]:
         yield from (invalid(f"{field}.key", key, text) for text in label_key(key))
     if operator == "Exists" and toleration.get("value"):
         yield invalid(f"{field}.value", toleration["value"], "must be empty for operator `Exists`")
-    elif not operator:
-        yield required(f"{field}.operator")
+    elif operator == "Equal":
+        value = toleration.get("value") or ""
+        yield from (invalid(f"{field}.value", value, text) for text in label_value(value))
     elif operator not in _OPERATORS:
         yield not_supported(f"{field}.operator", operator, _OPERATORS)
     if effect and effect not in _EFFECTS:
@@ -174,20 +179,28 @@ def _wrong_constraint(constraint: Part, field: str, names: Requests) -> Iterator
 
 
 def _wrong_attribute(name: str, field: str) -> Iterator[FieldError]:
-    domain, slash, id_ = name.partition("/")
     if not name:
         yield required(field)
-    elif not slash:
+    elif "/" not in name:
         yield invalid(field, name, "a fully qualified name must be a domain and a name separated by a slash")
     else:
-        yield from wrong_domain(domain, field)
-        yield from wrong_identifier(id_, field)
+        yield from wrong_qualified_name(name, field)
 
 
-def wrong_domain(domain: str, field: str) -> Iterator[FieldError]:
-    if not domain:
-        yield required(field, "the domain must not be empty")
-        return
+def wrong_qualified_name(name: str, field: str) -> Iterator[FieldError]:
+    """Validate the name of an attribute or capacity. Upstream accepts any name with more than one slash."""
+    parts = name.split("/")
+    if len(parts) == 1:
+        yield from wrong_identifier(name, field)
+    elif len(parts) == 2:
+        for part, what, check in ((parts[0], "domain", _wrong_domain), (parts[1], "name", wrong_identifier)):
+            if part:
+                yield from check(part, field)
+            else:
+                yield invalid(field, "", f"the {what} must not be empty")
+
+
+def _wrong_domain(domain: str, field: str) -> Iterator[FieldError]:
     if len(domain) > _LONGEST_DOMAIN:
         yield too_long(field, _LONGEST_DOMAIN)
     yield from (invalid(field, domain, text) for text in dns_subdomain(domain))
@@ -195,9 +208,6 @@ def wrong_domain(domain: str, field: str) -> Iterator[FieldError]:
 
 def wrong_identifier(name: str, field: str) -> Iterator[FieldError]:
     """Validate that a name is a C identifier of at most 32 characters."""
-    if not name:
-        yield required(field, "the name must not be empty")
-        return
     if len(name) > _LONGEST_ID:
         yield too_long(field, _LONGEST_ID)
     if not (name.isascii() and name.isidentifier()):
@@ -249,8 +259,15 @@ def wrong_configuration(config: Part, field: str) -> Iterator[FieldError]:
         return
     yield from wrong_driver_name(opaque.get("driver") or "", f"{at}.driver")
     parameters = opaque.get("parameters")
-    if parameters is None:
-        yield required(f"{at}.parameters")
+    yield from (
+        wrong_object(parameters, f"{at}.parameters") if parameters is not None else [required(f"{at}.parameters")]
+    )
+
+
+def wrong_object(given: Part, field: str) -> Iterator[FieldError]:
+    """Validate the size of an object that a driver interprets. It is that of compact JSON."""
+    if len(orjson.dumps(given)) > _LONGEST_PARAMETERS:
+        yield too_long(field, _LONGEST_PARAMETERS)
 
 
 def wrong_pool(name: str, field: str) -> Iterator[FieldError]:

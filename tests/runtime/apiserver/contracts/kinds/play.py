@@ -14,14 +14,17 @@ from tests.runtime.apiserver.contracts.requests import JSON, Exchange, Given
 
 RESPONSES = Path(__file__).parents[1] / "responses" / "kinds"
 NAMESPACE = "contract"
-# Privileged pods are permitted, as on most clusters, and kinds of the tables "devices" and "versions" are served.
+# Privileged pods are permitted, as on most clusters, and kinds that are off by default are served.
 FLAGS = (
     "--allow-privileged=true",
     (
         "--runtime-config=resource.k8s.io/v1beta2/devicetaintrules=true,resource.k8s.io/v1alpha3=true,"
-        "storagemigration.k8s.io/v1beta1=true,internal.apiserver.k8s.io/v1alpha1=true"
+        "storagemigration.k8s.io/v1beta1=true,internal.apiserver.k8s.io/v1alpha1=true,scheduling.k8s.io/v1alpha2=true"
     ),
-    "--feature-gates=StorageVersionMigrator=true,StorageVersionAPI=true",
+    (
+        "--feature-gates=StorageVersionMigrator=true,StorageVersionAPI=true,GenericWorkload=true,"
+        "DRAWorkloadResourceClaims=true"
+    ),
 )
 
 Overlay = Any

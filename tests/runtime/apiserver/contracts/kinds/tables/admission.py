@@ -101,6 +101,29 @@ POLICIES: dict[str, Any] = {
     "no kind of parameters": _spec(paramKind={}),
     "odd conditions": _spec(matchConditions=[{"name": "a b", "expression": ""}]),
     "a variable": _spec(variables=[{"name": "a", "expression": "1"}]),
+    "a variable of an earlier one": _spec(
+        variables=[{"name": "a", "expression": "1"}, {"name": "b", "expression": "variables.a + 1"}]
+    ),
+    "a variable of a later one": _spec(
+        variables=[{"name": "a", "expression": "variables.b"}, {"name": "b", "expression": "1"}]
+    ),
+    "a variable twice": _spec(variables=[{"name": "a", "expression": "1"}, {"name": "a", "expression": "2"}]),
+    "a field of a list in a variable": _spec(
+        variables=[{"name": "a", "expression": "object.spec.containers"}, {"name": "b", "expression": "variables.a.x"}]
+    ),
+    "a constant list in a variable": _spec(
+        variables=[{"name": "a", "expression": "[1]"}, {"name": "b", "expression": "variables.a == 'x'"}]
+    ),
+    "65 conditions": _spec(matchConditions=[{"name": f"c{i}", "expression": "true"} for i in range(65)]),
+    "a condition that is no boolean": _spec(matchConditions=[{"name": "a", "expression": "'a'"}]),
+    "a condition with a variable": _spec(
+        variables=[{"name": "a", "expression": "true"}], matchConditions=[{"name": "c", "expression": "variables.a"}]
+    ),
+    "parameters without a kind": _spec(matchConditions=[{"name": "c", "expression": "params.a"}]),
+    "excluded rules": _spec(
+        matchConstraints={"resourceRules": [RULE], "excludeResourceRules": [{**RULE, "resourceNames": ["a", ""]}]}
+    ),
+    "names of objects": _spec(matchConstraints={"resourceRules": [{**RULE, "resourceNames": ["a", "a"]}]}),
     "odd variables": _spec(variables=[{"name": "a b", "expression": ""}, {"name": "", "expression": "1"}]),
 }
 BINDINGS: dict[str, Any] = {
@@ -149,6 +172,40 @@ TABLE: Table = {
             "an odd message": _spec(validations=[{**VALIDATION, "message": "a\nb"}]),
             "an odd message expression": _spec(validations=[{**VALIDATION, "messageExpression": "1 +"}]),
             "an annotation": _spec(auditAnnotations=[{"key": "a", "valueExpression": "'b'"}]),
+            "a variable in an expression": _spec(
+                variables=[{"name": "a", "expression": "object.metadata"}],
+                validations=[{"expression": "variables.a.name != 'a'"}],
+            ),
+            "an unknown variable": _spec(validations=[{"expression": "variables.b"}]),
+            "a list as a number": _spec(
+                variables=[{"name": "a", "expression": "[1]"}], validations=[{"expression": "variables.a > 1"}]
+            ),
+            "a struct as a number": _spec(
+                variables=[{"name": "a", "expression": "namespaceObject"}],
+                validations=[{"expression": "variables.a > 1"}],
+            ),
+            "an unknown field of a struct": _spec(
+                variables=[{"name": "a", "expression": "request"}], validations=[{"expression": "variables.a.x == 1"}]
+            ),
+            "an unknown field of the request": _spec(validations=[{"expression": "request.x == 1"}]),
+            "a message expression that is no text": _spec(validations=[{**VALIDATION, "messageExpression": "1"}]),
+            "a message expression": _spec(
+                validations=[{**VALIDATION, "messageExpression": "'a' + object.metadata.name"}]
+            ),
+            "an expression with parameters": _spec(
+                paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
+                validations=[{"expression": "params.data.a == 'b'"}],
+            ),
+            "an expression without parameters": _spec(validations=[{"expression": "params.data.a == 'b'"}]),
+            "the authorizer": _spec(
+                validations=[{"expression": "authorizer.group('').resource('pods').check('get').allowed()"}]
+            ),
+            "an odd authorizer": _spec(validations=[{"expression": "authorizer.allowed()"}]),
+            "a number as an annotation": _spec(auditAnnotations=[{"key": "a", "valueExpression": "1"}]),
+            "21 annotations": _spec(auditAnnotations=[{"key": f"a{i}", "valueExpression": "'b'"} for i in range(21)]),
+            "an annotation twice": _spec(auditAnnotations=[{"key": "a", "valueExpression": "'b'"}] * 2),
+            "a long key": _spec(auditAnnotations=[{"key": "a" * 64, "valueExpression": "'b'"}]),
+            "a long annotation": _spec(auditAnnotations=[{"key": "a", "valueExpression": f"'{'b' * 5120}'"}]),
             "odd annotations": _spec(
                 auditAnnotations=[{"key": "a b", "valueExpression": ""}, {"key": "", "valueExpression": "'a'"}]
             ),
@@ -162,6 +219,20 @@ TABLE: Table = {
         statuses={
             "checked": {"status": {"observedGeneration": 1, "typeChecking": {}}},
             "an odd condition": {"status": {"conditions": [{"type": "a b", "status": "Perhaps"}]}},
+            "warnings": {
+                "status": {
+                    "observedGeneration": 1,
+                    "typeChecking": {"expressionWarnings": [{"fieldRef": "spec.validations[0]", "warning": "w"}]},
+                }
+            },
+            "odd warnings": {
+                "status": {
+                    "observedGeneration": -1,
+                    "typeChecking": {
+                        "expressionWarnings": [{"fieldRef": "spec.x[", "warning": ""}, {"fieldRef": "", "warning": "w"}]
+                    },
+                }
+            },
         },
     ),
     "validatingadmissionpolicybindings": Kind(

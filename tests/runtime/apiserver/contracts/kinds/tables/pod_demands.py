@@ -68,6 +68,11 @@ IN = {"key": "a", "operator": "In", "values": ["b"]}
 WINDOWS = {"os": {"name": "windows"}}
 APPARMOR = "container.apparmor.security.beta.kubernetes.io"
 
+
+def _extended(*mappings: dict[str, Any], claim: str = "e") -> dict[str, Any]:
+    return {"status": {"extendedResourceClaimStatus": {"resourceClaimName": claim, "requestMappings": list(mappings)}}}
+
+
 TABLE: Table = {
     "demanding pods": Kind(
         PODS,
@@ -457,6 +462,23 @@ TABLE: Table = {
         statuses={
             "in the sun": {"status": {"phase": "Sunny", "conditions": [{"type": "Ready", "status": "Maybe"}]}},
             "claims": {"status": {"resourceClaimStatuses": [{"name": "a", "resourceClaimName": "b"}]}},
+            "extended resources": _extended(
+                {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "r"}
+            ),
+            "no claim of extended resources": _extended(claim=""),
+            "an odd claim of extended resources": _extended(claim="C_"),
+            "no mappings": _extended(),
+            "an unknown container": _extended(
+                {"containerName": "x", "resourceName": "example.com/gpu", "requestName": "r"}
+            ),
+            "an odd mapping": _extended({"containerName": "C_", "resourceName": "gpu", "requestName": "R_"}),
+            "an empty mapping": _extended({"containerName": "", "resourceName": "", "requestName": ""}),
+            "a mapping twice": _extended(
+                *({"containerName": "c", "resourceName": "example.com/gpu", "requestName": "r"} for _ in range(2))
+            ),
+            "a request twice": _extended(
+                *({"containerName": "c", "resourceName": f"example.com/{x}", "requestName": "r"} for x in "ab")
+            ),
             "running": {
                 "status": {
                     "phase": "Running",
