@@ -224,3 +224,11 @@ ENDPOINT_SLICES = Resource(group="discovery.k8s.io", version="v1", plural="endpo
 CLUSTER_ROLES = Resource(
     group="rbac.authorization.k8s.io", version="v1", plural="clusterroles", kind="ClusterRole", namespaced=False
 )
+
+# Feature gates without which an API server does not serve these kinds, by Resource.id.
+GATES_OF_KINDS = {
+    WORKLOADS.id: "GenericWorkload",
+    POD_GROUPS.id: "GenericWorkload",
+    STORAGE_VERSION_MIGRATIONS.id: "StorageVersionMigrator",
+}
+GATES = tuple(sorted(set(GATES_OF_KINDS.values())))

@@ -28,6 +28,7 @@ from kcm.actors.options.validation import allow_list_fault
 from kcm.actors.options.versions import BINARY
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.protocols.admission_plugins import without_controllers
+from kcm.protocols.resources import GATES
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.calls.threads import ThreadedCalls
 from kcm.runtime.client.connection_settings import is_in_cluster
@@ -135,6 +136,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         collect_garbage=not launch.program.runs(garbage_collector.SPEC.name, options),
         empty_namespaces=not launch.program.runs(namespace.SPEC.name, options),
         service_ranges=tuple(cidr.strip() for cidr in ranges if cidr.strip()),
+        gates=tuple(gate for gate in GATES if options.feature_gates[gate]),
         emulated_version="" if options.versions.emulation == BINARY else str(options.versions.emulation),
         account_key_file=options[ServiceAccountOptions].private_key_file,
         disable_plugins=tuple(sorted({*embedded.disable_plugins, *missing})),

@@ -37,7 +37,7 @@ def api_settings(settings: ServerSettings) -> ApiSettings:
 
 def _kinds(settings: ServerSettings) -> tuple[ResourceDefinition, ...]:
     try:
-        return with_later_kinds(served_kinds(settings.runtime_config), settings.emulated_version)
+        return with_later_kinds(served_kinds(settings.runtime_config, settings.gates), settings.emulated_version)
     except ValueError as err:
         raise CannotServeError(f"--runtime-config: {err}") from err
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kcm.protocols.admission_plugins import NEED_CONTROLLERS
+from kcm.protocols.resources import GATES
 from kcm.runtime.flags.declaration import FlagError, FlagStruct, fill, flag, flags_in, parse
 from kcm.runtime.flags.values import BOOL, DURATION, ValueType
 
@@ -44,6 +45,8 @@ class ServerSettings(FlagStruct, frozen=True, kw_only=True):
 
     # Group versions in addition to the default ones, as in kube-apiserver's flag --runtime-config.
     runtime_config: tuple[str, ...] = flag((), "API versions to serve that are off by default.")
+    # Of the feature gates that the kinds of some group versions need.
+    gates: tuple[str, ...] = flag(GATES, "Enabled feature gates of kinds that are off by default.")
     # "" for the release of this program.
     emulated_version: str = flag("", "Release whose API versions are served by default, such as 1.37.")
     # False: metrics.k8s.io is served by the server of an APIService.

@@ -4,8 +4,7 @@ Upstream serves them with --runtime-config=storagemigration.k8s.io/v1beta1 and t
 
 Source: kubernetes pkg/registry/storagemigration/storagemigration/strategy.go,
 pkg/apis/storagemigration/validation/validation.go, apimachinery pkg/util/resourceversion/resourceversion.go,
-pkg/printers/internalversion/printers.go (printStorageVersionMigration) (v1.36). Difference: the feature gate is not
-required.
+pkg/printers/internalversion/printers.go (printStorageVersionMigration) (v1.36).
 """
 
 from __future__ import annotations

@@ -44,6 +44,14 @@ def test_alpha_and_beta_kinds_are_served_as_configured(config: tuple[str, ...], 
     assert any(kind.plural == "pods" for kind in kinds)
 
 
+def test_kind_with_a_feature_gate_is_served_only_if_the_gate_is_enabled() -> None:
+    for gates in ((), ("StorageVersionMigrator",), ("GenericWorkload",)):
+        served = {kind.plural for kind in served_kinds(("api/all",), gates)} & OPTIONAL
+        migrations = {MIGRATIONS} if "StorageVersionMigrator" in gates else set()
+        groups = {WORKLOADS, GROUPS} if "GenericWorkload" in gates else set()
+        assert served == (OPTIONAL - {MIGRATIONS, WORKLOADS, GROUPS}) | migrations | groups
+
+
 @pytest.mark.parametrize("text", ["apps/v1=false", "apps/v1beta1", "nosuch", "api/ga=false", "api/all=maybe", "=true"])
 def test_unknown_key_or_value_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected"):

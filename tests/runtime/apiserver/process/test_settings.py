@@ -75,6 +75,11 @@ def test_anonymous_requests_are_never_allowed_everything(settings: ServerSetting
     assert settings.allows_anonymous is allowed
 
 
+@pytest.mark.parametrize("gates", [(), ("GenericWorkload",)])
+def test_gates_are_passed_on(gates: tuple[str, ...]) -> None:
+    assert parse_settings(ServerSettings(gates=gates).arguments()).gates == gates
+
+
 def test_kinds_to_serve_are_parsed() -> None:
     given = parse_settings(["--metrics=false", "--runtime-config=api/beta=true,certificates.k8s.io/v1beta1"])
     assert (given.metrics, given.runtime_config) == (False, ("api/beta=true", "certificates.k8s.io/v1beta1"))
