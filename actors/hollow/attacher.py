@@ -27,6 +27,7 @@ from kcm.actors.reconciliation import (
     itself,
     must,
     patch,
+    record,
 )
 from kcm.actors.reconciliation.object_steps import ensure_finalizer, remove_finalizer
 from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
@@ -132,6 +133,7 @@ class HollowAttacher:
         self._nodes, self._drivers = tables[NODES], tables[CSI_DRIVERS]
         self._clock, self._attach = clock, attach
         self._attempts: dict[Key, _Attempt] = {}
+        self._reported: dict[Key, tuple[str, ...]] = {}  # by volume, messages about its invalid annotations
 
     def make_driver(self) -> Reconciliation:
         """Create the CSIDriver, once at the start. Replace it if its immutable field attachRequired is different."""
@@ -235,8 +237,14 @@ class HollowAttacher:
     # Queue of volumes.
 
     def release(self, key: Key) -> Reconciliation:
-        """Remove the finalizer of a deleted volume that has no VolumeAttachment."""
+        """Remove the finalizer of a deleted volume that has no VolumeAttachment. Report its invalid annotations."""
         volume = self._volumes.get(key)
+        known = self._reported.pop(key, ())
+        if volume is not None and (messages := behaviour.invalid_volume_annotations(volume)):
+            self._reported[key] = messages
+            for message in messages:
+                if message not in known:
+                    yield record(PERSISTENT_VOLUMES, volume, "Warning", "InvalidAnnotation", message)
         source = None if volume is None else csi_source(volume)
         if volume is None or source is None or not is_deleting(volume):
             return None

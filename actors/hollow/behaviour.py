@@ -43,6 +43,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kcm.protocols.integers import parse_uint
@@ -75,6 +76,9 @@ _LARGEST_LIMIT = 2**31 - 1
 _LONGEST_ERROR = 512  # bytes
 _SHOWN = 80  # characters of an invalid value that an error contains
 _NODE_SECONDS = (FLAP, HEARTBEAT, TERMINATE_AFTER, RESIZE_SECONDS, ATTACH_SECONDS, DETACH_SECONDS, MOUNT_SECONDS)
+_VOLUME_SECONDS = (ATTACH_SECONDS, DETACH_SECONDS, MOUNT_SECONDS)
+_POD_SECONDS = (READY_AFTER, UNREADY_AFTER, START_SECONDS, HANG_AFTER, RUN_SECONDS, TERMINATE_AFTER, RESIZE_SECONDS)
+_MOST_MESSAGES = 10  # about the invalid annotations of one object
 _DRIVER_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 
 
@@ -186,17 +190,39 @@ def invalid_annotations(node: Object) -> tuple[str, ...]:
     The annotation with devices is not included: device_pools.py checks it.
     """
     annotations = annotations_of(node)
-    messages = [
-        f"annotation {name}: {quoted(annotations[name])} is not a number of seconds >= 0"
-        for name in _NODE_SECONDS
-        if name in annotations and seconds(node, name) is None
-    ]
+    messages = _invalid_seconds(node, _NODE_SECONDS)
     limit = annotations.get(ATTACH_LIMIT)
     if limit is not None and _limit(limit) is None:
         messages.append(f"annotation {ATTACH_LIMIT}: {quoted(limit)} is not a number from 0 to {_LARGEST_LIMIT}")
     if why := _invalid_drivers(annotations.get(CSI_DRIVERS) or ""):
         messages.append(f"annotation {CSI_DRIVERS}: {why}")
     return tuple(messages)
+
+
+def invalid_volume_annotations(volume: Object) -> tuple[str, ...]:
+    """Return one message for each invalid annotation of a PersistentVolume."""
+    return tuple(_invalid_seconds(volume, _VOLUME_SECONDS))
+
+
+def invalid_pod_annotations(pod: Object) -> tuple[str, ...]:
+    """Return one message for each invalid annotation of a pod or one of its containers, at most _MOST_MESSAGES."""
+    messages = []
+    for name, text in annotations_of(pod).items():
+        of_pod = name[name.find(DOMAIN) :] if DOMAIN in name else ""
+        if of_pod in _POD_SECONDS and as_seconds(text) is None:
+            messages.append(f"annotation {shortened(name)}: {quoted(text)} is not a number of seconds >= 0")
+        elif of_pod == EXIT_CODE and as_exit_code(text) is None:
+            messages.append(f"annotation {shortened(name)}: {quoted(text)} is not a number from 0 to 255")
+    return tuple(messages[:_MOST_MESSAGES])
+
+
+def _invalid_seconds(obj: Object, names: Iterable[str]) -> list[str]:
+    annotations = annotations_of(obj)
+    return [
+        f"annotation {name}: {quoted(annotations[name])} is not a number of seconds >= 0"
+        for name in names
+        if name in annotations and seconds(obj, name) is None
+    ]
 
 
 def _invalid_drivers(text: str) -> str:

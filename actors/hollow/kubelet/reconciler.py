@@ -136,6 +136,7 @@ class HollowKubelet:
         self._addresses = AddressBook()
         self._stopping: dict[Key, _Stopping] = {}
         self._remembered: dict[Key, _Remembered] = {}
+        self._reported: dict[Key, tuple[str, ...]] = {}  # messages about invalid annotations
 
     def reconcile(self, key: Key) -> Reconciliation:
         entry = self._pods.entry(key)
@@ -157,6 +158,8 @@ class HollowKubelet:
         if is_terminal(facts):
             self._forget(key)
             return None
+        if behaviour.has_annotations(pod) or key in self._reported:
+            yield from self._report(key, pod, hollow)
         if behaviour.is_set(pod, behaviour.REJECT) and not pod_status.has_started(pod):
             plan = pod_status.rejected(pod, capacity_milli_cpu=milli_value(hollow.cpu), now=now)
         elif not pod_status.has_started(pod) and self._lacks_ports(entry, pod):
@@ -169,6 +172,16 @@ class HollowKubelet:
             yield msgspec.structs.replace(event, host=hollow.name, user=hollow.user)
         yield from self._write(hollow, pod, plan)
         return None if plan.due is None else look_again(due=plan.due, now=now)
+
+    def _report(self, key: Key, pod: Object, hollow: HollowNode) -> Step[None]:
+        """Record an event about each annotation that has become invalid."""
+        messages, known = behaviour.invalid_pod_annotations(pod), self._reported.pop(key, ())
+        if messages:
+            self._reported[key] = messages
+        for message in messages:
+            if message not in known:
+                event = record(PODS, pod, "Warning", "InvalidAnnotation", message)
+                yield msgspec.structs.replace(event, host=hollow.name, user=hollow.user)
 
     def _lacks_ports(self, entry: Entry, pod: Object) -> bool:
         """Report whether another pod that runs on the node uses a host port that this pod requests."""
@@ -291,6 +304,7 @@ class HollowKubelet:
         self._addresses.release(key)
         self._stopping.pop(key, None)
         self._remembered.pop(key, None)
+        self._reported.pop(key, None)
         if self.volumes is not None:
             self.volumes.forget(key)
         if self._claims is not None:

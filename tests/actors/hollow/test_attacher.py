@@ -99,3 +99,14 @@ def test_driver_is_replaced_if_it_differs(
     attacher = HollowAttacher(tables=bench.tables, clock=bench.clock, attach=attach)
     driven = drive_steps(attacher.make_driver(), bench.accept, tables=bench.tables)
     assert (deleted_keys(driven), created_names(driven)) == (deleted, [behaviour.DRIVER] if created else [])
+
+
+def test_invalid_annotation_of_a_volume_is_reported_once() -> None:
+    named = volume(meta={"uid": "u"})
+    named["metadata"]["annotations"] = {behaviour.MOUNT_SECONDS: "soon", behaviour.ATTACH_SECONDS: "5"}
+    objects = {CSI_DRIVERS: (), VOLUME_ATTACHMENTS: (), PERSISTENT_VOLUMES: (named,), NODES: ()}
+    bench = Bench(objects, indexes=attacher_spec(attach=True).indexes)
+    attacher = HollowAttacher(tables=bench.tables, clock=bench.clock, attach=True)
+    events = [drive_steps(attacher.release("v"), bench.accept, tables=bench.tables).events for _ in range(2)]
+    text = "annotation hollow.kcm.dev/mount-seconds: 'soon' is not a number of seconds >= 0"
+    assert events == [[("Warning", "InvalidAnnotation", text)], []]

@@ -469,3 +469,20 @@ def test_pod_stops_after_the_sleep_of_its_longest_hook_or_its_grace_period(grace
     world = running(containers=hooks)
     world.bench.show(PODS, deleted(world.pod(), grace=grace))
     assert world.drive().result.seconds == pytest.approx(seconds)
+
+
+def test_invalid_annotations_of_a_pod_are_reported_once_and_the_pod_runs() -> None:
+    pod = bound()
+    pod["metadata"]["annotations"] = {
+        behaviour.EXIT_CODE: "256",
+        f"c.{behaviour.READY_AFTER}": "x" * 200_000,
+        behaviour.RUN_SECONDS: "1e9",
+        **{f"c{number}.{behaviour.START_SECONDS}": "-1" for number in range(50)},
+    }
+    world = World(pod)
+    events = [event for event in world.drive().events if event[1] == "InvalidAnnotation"]
+    assert events[0][2] == f"annotation {behaviour.EXIT_CODE}: '256' is not a number from 0 to 255"
+    assert events[1][2].startswith(f"annotation c.{behaviour.READY_AFTER}: 'xxx")
+    assert len(events) == 10
+    assert all(len(event[2]) < 250 for event in events)
+    assert [event for event in world.drive().events if event[1] == "InvalidAnnotation"] == []
