@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcm.protocols.objects import Object
+from kcm.runtime.client.api import Request, Response
 from tests.runtime.apiserver.conftest import Api
 
 NOW = {"gracePeriodSeconds": 0}
@@ -169,3 +170,21 @@ def test_only_selected_objects_of_a_collection_are_deleted(api: Api) -> None:
     deleted = api.send("DELETE", api.path("pods"), labelSelector="name!=b")
     assert (deleted.status, deleted.obj["kind"], deleted.names) == (200, "PodList", ["a", "c"])
     assert api.list("pods").names == ["b"]
+
+
+def test_collection_is_deleted_if_no_webhook_matches_its_deletion(api: Api) -> None:
+    webhook: Object = {
+        "name": "hook.example.com",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "clientConfig": {"url": "https://192.0.2.1:9443/check"},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["secrets"]}],
+    }
+    path = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    configured = api.send("POST", path, {"metadata": {"name": "hooks"}, "webhooks": [webhook]})
+    assert configured.status == 201
+    api.create("configmaps", {"metadata": {"name": "a"}})
+    deleted = api.server.begin(Request(method="DELETE", path=api.path("configmaps")))
+    assert isinstance(deleted, Response)
+    assert deleted.status == 200
+    assert api.list("configmaps").names == []
