@@ -54,8 +54,17 @@ class WebhookParts:
         host = self._host = self._make_host(tuple(self._pages(seen)))
         table = tables_of(seen[self.spec.name][SECRETS.id])[0]
 
+        read = [entry for spec in self._specs if spec.admission for entry in seen[spec.name].values()]
+
         def build(context: Context) -> WebhookServer:
-            return WebhookServer(context, table=table, key=self.serving.secret_key, host=host, vitals=vitals)
+            return WebhookServer(
+                context,
+                table=table,
+                key=self.serving.secret_key,
+                host=host,
+                vitals=vitals,
+                is_synced=lambda: all(entry.synced for entry in read),
+            )
 
         return ActorSpec(name=WEBHOOK_SERVER, build=build)
 

@@ -8,6 +8,7 @@ served while the actor is restarted.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kcm.actors.engine.vitals import WebhookServerVitals, description
@@ -21,21 +22,33 @@ from kcm.runtime.system.actor import Actor, Context
 from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.table import Table
 
+SOON = 0.1  # seconds until the next check of the tables
 RETRY = 5.0  # seconds until the next attempt to open the port
 
 
 class WebhookServer(Actor):
     """Actor that keeps the server's certificates up to date, named "webhook-server"."""
 
-    def __init__(self, context: Context, *, table: Table, key: Key, host: WebhookHost, vitals: Vitals) -> None:
+    def __init__(
+        self,
+        context: Context,
+        *,
+        table: Table,
+        key: Key,
+        host: WebhookHost,
+        vitals: Vitals,
+        is_synced: Callable[[], bool],
+    ) -> None:
         """Create the actor.
 
         table: contains the Secret; it may contain others.
         key: of the Secret.
         host: the server.
+        is_synced: reports whether the tables that functions of webhooks read are complete.
         """
         super().__init__(context)
         self._table, self._key, self._host, self._vitals = table, key, host, vitals
+        self._is_synced = is_synced
         self._problem = "no certificates yet"
 
     def started(self) -> None:
@@ -71,6 +84,10 @@ class WebhookServer(Actor):
         elif (ring := ring_of(decode_object(entry.raw))) is None:
             self._problem = f"Secret {self._key} has no valid certificates"
             self.log.warning("webhook certificates not loaded", secret=self._key, error=self._problem)
+        elif self._host.ring is None and not self._is_synced():
+            # A function that looks for other objects would miss them.
+            self._problem = "tables are not synced yet"
+            self.wake_at(self.clock.monotonic() + SOON)
         elif ring != self._host.ring:
             is_first = self._host.ring is None
             try:

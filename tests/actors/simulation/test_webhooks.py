@@ -239,6 +239,16 @@ def test_a_function_reads_the_tables_of_its_controller(cluster: SimulatedCluster
         cluster.create(CONFIGMAPS, configmap("b", host="x"))
 
 
+def test_webhooks_are_not_served_until_the_tables_are_synced() -> None:
+    cluster = SimulatedCluster(faults=parse_faults("command-answered 0..8 status=500 resource=configmaps"))
+    system = cluster.manager(controllers=(PAINTER,))
+    cluster.run_for(7)
+    assert system.checks()["webhooks"]() == "tables are not synced yet"
+    assert not is_configured(cluster)
+    assert cluster.run_until(lambda: is_configured(cluster), within=60)
+    assert system.checks()["webhooks"]() is None
+
+
 def test_a_dry_run_calls_webhooks_and_stores_nothing(painted: SimulatedCluster) -> None:
     body = {"apiVersion": "v1", "kind": "ConfigMap", **configmap("a")}
     response = painted.request("POST", "/api/v1/namespaces/default/configmaps", body, query={"dryRun": "All"})
