@@ -12,9 +12,12 @@ from kcm.protocols.objects import Object, make_key, name_of
 from kcm.protocols.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, STORAGE_VERSION_MIGRATIONS, STORAGE_VERSIONS
 from kcm.protocols.times import parse_time
 from kcm.runtime.apiserver.storage.store import ADDED, DELETED, MODIFIED
+from kcm.runtime.faults.vocabulary import OF_CALLS, OF_WEBHOOKS, FaultKind
 
 COLLECTOR = "storage-version-garbage-collector"  # a client
 CUSTOM_GROUP = ".example.com"  # of the custom resources in trials
+# Faults that delay neither discovery nor tables.
+UNRELATED = (*OF_CALLS, *OF_WEBHOOKS, FaultKind.NODE_SILENT, FaultKind.NODE_FLAPPING, FaultKind.ZONE_SILENT)
 GRACE = 60.0  # seconds after its creation in which a migration waits until discovery contains its resource
 
 
@@ -106,8 +109,8 @@ class MigrationsFollowOneAnother:
 class MigrationsOfServedResourcesSucceed:
     """Invariant: a migration succeeds if its resource is served, and fails otherwise.
 
-    As upstream, the manager compares the creation time of a migration with its own clock. If this clock is ahead, a
-    migration may fail because its grace period seems to be over, although discovery has not been repeated yet.
+    As upstream, a migration may fail when its grace period is over by the clock of the manager and the resource is not
+    in its tables yet, because this clock is ahead, or because a fault delayed discovery or the tables.
     """
 
     name = "migrations of served resources succeed"
@@ -133,18 +136,20 @@ class MigrationsOfServedResourcesSucceed:
         if is_true(migration, "Succeeded"):
             if not served:
                 fail(f"{name} of {plural} succeeded, which are not served")
-        elif served and not _failed_ahead_of_time(migration, self._cluster.clock.now()):
+        elif served and not self._may_fail(migration):
             fail(f"{name} of {plural} failed, which are served")
 
-
-def _failed_ahead_of_time(migration: Mapping[str, Any], now: float) -> bool:
-    """Report whether a manager whose clock is ahead recorded the failure, and the grace period was over by this clock.
-
-    now: the correct time.
-    """
-    failed = find_condition(migration["status"]["conditions"], "Failed") or {}
-    at = parse_time(failed["lastTransitionTime"])
-    return at > now and at >= parse_time(migration["metadata"]["creationTimestamp"]) + GRACE
+    def _may_fail(self, migration: Object) -> bool:
+        failed = find_condition(migration["status"]["conditions"], "Failed") or {}
+        at, created = parse_time(failed["lastTransitionTime"]), parse_time(migration["metadata"]["creationTimestamp"])
+        if at < created + GRACE:
+            return False
+        now, passed = self._cluster.clock.monotonic(), self._cluster.clock.now() - created
+        return at > self._cluster.clock.now() or any(
+            fault.start <= now and (fault.until is None or fault.until >= now - passed)
+            for fault in self._cluster.injector.faults
+            if fault.kind not in UNRELATED
+        )
 
 
 class OnlyLostServersAreRemoved:

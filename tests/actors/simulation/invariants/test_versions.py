@@ -10,6 +10,7 @@ from kcm.actors.simulation.invariants.versions import MigrationsOfServedResource
 from kcm.protocols.objects import encode_object
 from kcm.protocols.times import format_time
 from kcm.runtime.apiserver.storage.store import StoreChange
+from kcm.runtime.faults.vocabulary import parse_faults
 from kcm.runtime.logs.standard_log import quiet_log
 
 
@@ -31,7 +32,28 @@ from kcm.runtime.logs.standard_log import quiet_log
 def test_migration_fails_only_if_its_resource_is_not_served_or_the_clock_is_ahead(
     resource: tuple[str, str], type_: str, elapsed: int, ahead: int, *, wrong: bool
 ) -> None:
-    cluster = SimulatedCluster(log=quiet_log())
+    assert bool(failures(resource, type_, elapsed, ahead)) is wrong
+
+
+@pytest.mark.parametrize(
+    ("plan", "elapsed", "wrong"),
+    [
+        # a false alarm, seed 281128070038 of swarm: the table of the resource was not synced for two minutes
+        ("watch-stalled 6.79..83.38 seconds=0.5 process=manager*", 120, False),
+        ("watch-stalled 6.79..83.38 seconds=0.5 process=manager*", 55, True),
+        ("watch-stalled 130..140 process=manager*", 120, True),
+        ("call-lost 6.79..83.38 process=manager*", 120, True),
+    ],
+)
+def test_migration_may_fail_after_its_grace_period_if_a_fault_delayed_tables(
+    plan: str, elapsed: int, *, wrong: bool
+) -> None:
+    assert bool(failures(("", "configmaps"), "Failed", elapsed, plan=plan)) is wrong
+
+
+def failures(resource: tuple[str, str], type_: str, elapsed: int, ahead: int = 0, *, plan: str = "") -> list[str]:
+    """Return the violations by a migration that ends after `elapsed` seconds."""
+    cluster = SimulatedCluster(log=quiet_log(), faults=parse_faults(plan))
     created = cluster.clock.now()
     cluster.run_for(elapsed)
     before = {
@@ -46,4 +68,4 @@ def test_migration_fails_only_if_its_resource_is_not_served_or_the_clock_is_ahea
     change = StoreChange("MODIFIED", storage, "first", 9, encode_object(after), encode_object(before))
     texts: list[str] = []
     MigrationsOfServedResourcesSucceed(cluster).observe(Committed((change,)), texts.append)
-    assert bool(texts) is wrong, texts
+    return texts
