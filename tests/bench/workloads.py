@@ -134,6 +134,7 @@ def attached_volumes(
         _running(cluster, start, ATTACHING) as process,
         hollow_nodes(cluster, nodes=sizes.hollow_nodes, zones=1, attach=True),
     ):
+        _wait_for_nodes(api, sizes.hollow_nodes)
         time.sleep(SETTLE)
         with _measured(cluster, process, "pod", count) as attached, collection.reaching(_is_ready(count)):
             collection.create(_stateful_set("attached", count, claims=True))
@@ -167,10 +168,13 @@ def device_claims(
         _running(cluster, start, CLAIMING) as process,
         hollow_nodes(cluster, nodes=sizes.hollow_nodes, zones=1, devices=True),
     ):
-        time.sleep(SETTLE)
+        _wait_for_nodes(api, sizes.hollow_nodes)
         devices = {"hollow.kcm.dev/devices": f"{DRIVER}={-(-count // sizes.hollow_nodes)}"}
         for number in range(sizes.hollow_nodes):
             _must(api, "PATCH", f"/api/v1/nodes/hollow-node-{number}", {"metadata": {"annotations": devices}})
+        slices = _Collection(api, collection.namespace, f"{RESOURCES}/resourceslices")
+        with slices.reaching(lambda _slice: True, wanted=sizes.hollow_nodes):
+            pass
         time.sleep(SETTLE)
         with _measured(cluster, process, "pod", count) as running, collection.reaching(_is_ready(count)):
             collection.create(_stateful_set("claiming", count, devices=True))
@@ -305,6 +309,19 @@ def _measured(cluster: Cluster, process: Process, unit: str, count: int) -> Iter
     figures[f"cpu_ms_per_{unit}"] = (process.cpu() - cpu) * 1000 / count
     figures[f"server_cpu_ms_per_{unit}"] = (cluster.cpu() - of_server) * 1000 / count
     figures["peak_mb"] = process.peak()
+
+
+def _wait_for_nodes(api: ApiConnection, count: int) -> None:
+    """Wait until the hollow nodes exist and are ready."""
+
+    def is_ready(node: Mapping[str, Any]) -> bool:
+        return not node["spec"].get("taints") and any(
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in node["status"].get("conditions") or ()
+        )
+
+    with _Collection(api, "", "/api/v1/nodes").reaching(is_ready, wanted=count):
+        pass
 
 
 def _ensure_nodes(api: ApiConnection, count: int) -> None:
