@@ -184,10 +184,12 @@ def start_local_cluster(
     volumes: bool = False,
     attach: bool = False,
     devices: bool = False,
+    taint_rules: str = "",
 ) -> LocalCluster:
     """Start a cluster and return once its API server serves; nodes register later. Raises LaunchError.
 
     nodes, zones, volumes, attach, devices: see LocalCluster.start.
+    taint_rules: version of the DeviceTaintRules that pods with ResourceClaims obey; "" for none.
     """
     server = launch(settings)
     fleet = None
@@ -207,5 +209,7 @@ def start_local_cluster(
             arguments.append("--attach")
         if devices:
             arguments.append("--devices")
+        if taint_rules:
+            arguments.append(f"--device-taint-rules={taint_rules}")
         fleet = KeptChild(lambda: start_module("kcm.actors.hollow.process", arguments), what=NODES)
     return LocalCluster(server, fleet)

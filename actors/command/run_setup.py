@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ from kcm.actors.command.program import ControllerProgram
 from kcm.actors.command.server_settings import server_settings
 from kcm.actors.controllers.apimachinery import garbage_collector, namespace
 from kcm.actors.controllers.devices import resource_claim
+from kcm.actors.controllers.devices.device_taint_eviction.spec import watched_rules
 from kcm.actors.controllers.identity.options import ServiceAccountOptions
 from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from kcm.actors.controllers.storage import persistentvolume_binder
@@ -28,7 +29,7 @@ from kcm.actors.options.validation import allow_list_fault
 from kcm.actors.options.versions import BINARY
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.protocols.admission_plugins import without_controllers
-from kcm.protocols.resources import GATES
+from kcm.protocols.resources import GATES, STABLE_TAINT_RULES
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.calls.threads import ThreadedCalls
 from kcm.runtime.client.connection_settings import is_in_cluster
@@ -148,9 +149,21 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         volumes=launch.program.runs(persistentvolume_binder.SPEC.name, options),
         attach=launch.program.runs(ATTACH_DETACH, options),
         devices=launch.program.runs(resource_claim.SPEC.name, options),
+        taint_rules=_served_rules(options, embedded.runtime_config),
     )
     closing.callback(local.stop)
     return local
+
+
+def _served_rules(options: Options, runtime_config: Iterable[str]) -> str:
+    """Return the version of DeviceTaintRules that the embedded server serves; "" if there are none or they are off."""
+    rules = watched_rules(options)
+    if rules is None or rules == STABLE_TAINT_RULES:
+        return "" if rules is None else rules.version
+    version = f"{rules.group}/{rules.version}"
+    serving = {"api/all", "api/beta", version, f"{version}/{rules.plural}"}
+    names = (entry.partition("=") for entry in runtime_config)
+    return rules.version if any(name in serving and value != "false" for name, _, value in names) else ""
 
 
 ATTACH_DETACH = "persistentvolume-attach-detach-controller"

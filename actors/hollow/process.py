@@ -23,6 +23,7 @@ from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
 from kcm.actors.hollow.scheduler.reconciler import CLIENT
 from kcm.actors.hollow.specs import specs_of
 from kcm.actors.options import Options
+from kcm.protocols.resources import DEVICE_TAINT_RULES, STABLE_TAINT_RULES
 from kcm.runtime.client.config import ConfigError, Credential, CredentialSource
 from kcm.runtime.client.connection_settings import load_config
 from kcm.runtime.client.credentials import FixedCredential, bearer
@@ -34,6 +35,7 @@ from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.signing.node_tokens import node_token
 
 PROGRAM = "hollow-cluster"
+TAINT_RULES = {rules.version: rules for rules in (DEVICE_TAINT_RULES, STABLE_TAINT_RULES)}
 # By client, the corresponding program of a real cluster, with the suffix of its user agent.
 PROGRAMS = {
     "hollow-nodes": ("kubelet", ""),
@@ -66,6 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--devices", action="store_true", help="publish devices of nodes, and allocate them to ResourceClaims of pods"
     )
+    parser.add_argument(
+        "--device-taint-rules", choices=TAINT_RULES, default="", help="version of the DeviceTaintRules that are obeyed"
+    )
     parser.add_argument("--logging-format", choices=("text", "json"), default="text")
     parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
     arguments = parser.parse_args(argv)
@@ -76,7 +81,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     metrics = Metrics()
     try:
         fleet = make_fleet(nodes=arguments.nodes, zones=arguments.zones, pods=arguments.pods_per_node)
-        specs = specs_of(fleet, volumes=arguments.volumes, attach=arguments.attach, devices=arguments.devices)
+        specs = specs_of(
+            fleet,
+            volumes=arguments.volumes,
+            attach=arguments.attach,
+            devices=arguments.devices,
+            taint_rules=TAINT_RULES.get(arguments.device_taint_rules),
+        )
         load = partial(
             load_config, master=None, context=arguments.context, environ=os.environ, clock=clock, metrics=metrics
         )

@@ -13,6 +13,7 @@ from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
 from kcm.actors.hollow.nodes.reconciler import LEASE_INTERVAL, nodes_spec
 from kcm.actors.hollow.scheduler.reconciler import scheduler_spec
 from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.protocols.resources import Resource
 
 
 def hollow_specs(
@@ -50,17 +51,19 @@ def specs_of(
     volumes: bool = False,
     attach: bool = False,
     devices: bool = False,
+    taint_rules: Resource | None = None,
 ) -> tuple[ControllerSpec, ...]:
     """Return the controllers for these nodes.
 
     volumes: provision and expand volumes, and let pods wait for their claims.
     attach: let pods also wait until their volumes are attached, for clusters with an attach-detach controller.
     devices: publish the devices of nodes, allocate them to ResourceClaims, and let pods wait for their claims.
+    taint_rules: the resource of DeviceTaintRules, for servers with them.
     """
     nodes = (
         nodes_spec(fleet, heartbeat=heartbeat),
         kubelet_spec(fleet, volumes=volumes, devices=devices),
-        scheduler_spec(volumes=volumes, devices=devices),
+        scheduler_spec(volumes=volumes, devices=devices, taint_rules=taint_rules),
     )
     of_volumes = (provisioner.SPEC, attacher_spec(attach=attach), resizer.SPEC, expansion_spec(fleet))
     return (*nodes, *(of_volumes if volumes else ()), *((devices_spec(fleet),) if devices else ()))

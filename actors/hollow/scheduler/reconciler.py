@@ -55,7 +55,7 @@ from kcm.protocols.messages.commands import Create
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
 from kcm.protocols.objects import Key, Object, encode_object, labels_of, split_key
 from kcm.protocols.pods import PodFacts, is_terminal
-from kcm.protocols.resources import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
+from kcm.protocols.resources import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, Resource
 from kcm.protocols.volumes import claims_of
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.table import Entry
@@ -430,12 +430,15 @@ def unusable_message(nodes: int, why: UnresolvableError) -> str:
 CLIENT = "hollow-scheduler"
 
 
-def scheduler_spec(*, volumes: bool = True, devices: bool = False) -> ControllerSpec:
+def scheduler_spec(
+    *, volumes: bool = True, devices: bool = False, taint_rules: Resource | None = None
+) -> ControllerSpec:
     """Return the spec of the hollow scheduler.
 
     volumes: let pods wait for their claims, and select nodes for claims that wait for a pod. Otherwise claims and
         volumes are not watched.
     devices: allocate ResourceClaims of pods. Otherwise claims, slices and classes are not watched.
+    taint_rules: the resource of DeviceTaintRules, if they taint the allocated devices.
     """
     return ControllerSpec(
         name="hollow-scheduler-controller",
@@ -447,7 +450,7 @@ def scheduler_spec(*, volumes: bool = True, devices: bool = False) -> Controller
                 watches=(
                     *scheduler_watches(),
                     *(volume_watches() if volumes else ()),
-                    *(device_watches() if devices else ()),
+                    *(device_watches(taint_rules) if devices else ()),
                 ),
                 concurrency=MANY,
                 terminal=(),
@@ -464,7 +467,7 @@ def scheduler_spec(*, volumes: bool = True, devices: bool = False) -> Controller
             tables=context.tables,
             clock=context.clock,
             volumes=PodVolumes(context.tables) if volumes else None,
-            devices=PodDevices(context.tables, context.clock) if devices else None,
+            devices=PodDevices(context.tables, context.clock, rules=taint_rules) if devices else None,
             preemptor=Preemptor(context.tables, context.clock),
         ),
     )

@@ -24,6 +24,7 @@ from kcm.protocols.resources import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     STORAGE_CLASSES,
+    Resource,
 )
 from kcm.protocols.volumes import class_of, key_of_reference
 from kcm.runtime.tables.tables import Tables
@@ -96,12 +97,14 @@ def _waiting(tables: Tables) -> Iterable[Key]:
     return (entry.key for entry in islice(tables[PODS].indexed_entries(NODE, ""), MOST_WOKEN))
 
 
-def device_watches() -> tuple[Watch[Key], ...]:
+def device_watches(rules: Resource | None = None) -> tuple[Watch[Key], ...]:
+    """Return the watches. rules: the resource of DeviceTaintRules, or None."""
     changed = Interest(types=(EventType.ADDED, EventType.MODIFIED))
     return (
         Watch(RESOURCE_CLAIMS, to=_pods_waiting_for_claim),
         Watch(RESOURCE_SLICES, to=_pods_waiting_for_devices, interest=changed),
         Watch(DEVICE_CLASSES, to=_pods_waiting_for_devices, interest=changed),
+        *(() if rules is None else (Watch(rules, to=_pods_waiting_for_devices),)),
     )
 
 

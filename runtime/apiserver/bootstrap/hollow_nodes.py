@@ -56,7 +56,7 @@ def hollow_nodes_policy() -> list[Object]:
             {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["get", "list", "watch"]},
             {
                 "apiGroups": ["resource.k8s.io"],
-                "resources": ["deviceclasses", "resourceclaims"],
+                "resources": ["deviceclasses", "devicetaintrules", "resourceclaims"],
                 "verbs": ["get", "list", "watch"],
             },
             {

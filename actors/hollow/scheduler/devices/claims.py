@@ -3,7 +3,7 @@
 Source: kubernetes v1.36 pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go. Differences: nodes are
 not scored by the alternatives of a request, but those with the best alternatives are preferred over all others;
 status.nominatedNodeName is not written before the claims. Not supported: extended resources of DeviceClasses, claims of
-pod groups, DeviceTaintRules.
+pod groups.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from kcm.protocols.resource_claims import (
     is_reserved_for,
     owner_problem,
 )
-from kcm.protocols.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from kcm.protocols.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.tables import Tables
@@ -91,11 +91,11 @@ NO_DEVICES = RequestedDevices()
 class PodDevices:
     """Claims of pods, and the devices that are being allocated to them."""
 
-    def __init__(self, tables: Tables, clock: Clock) -> None:
+    def __init__(self, tables: Tables, clock: Clock, *, rules: Resource | None = None) -> None:
+        """Initialise for the tables. rules: the resource of DeviceTaintRules; None to ignore them."""
         self._claims: Lister = tables[RESOURCE_CLAIMS]
         self._classes: Lister = tables[DEVICE_CLASSES]
-        self._slices: Lister = tables[RESOURCE_SLICES]
-        self._parsed = Slices(tables[RESOURCE_SLICES])
+        self._parsed = Slices(tables[RESOURCE_SLICES], None if rules is None else tables[rules])
         self._clock = clock
         self._reservations = Reservations()
 
@@ -103,7 +103,7 @@ class PodDevices:
     def version(self) -> int:
         """Return a number that rises with every change that may affect allocations."""
         self._reservations.release(self._claims, now=self._clock.monotonic())
-        versions = self._claims.version + self._slices.version + self._classes.version
+        versions = self._claims.version + self._parsed.version + self._classes.version
         return versions + self._reservations.releases
 
     def is_gated(self, pod: Object) -> bool:

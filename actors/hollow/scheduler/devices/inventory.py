@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 
 from kcm.actors.hollow.scheduler.node_fit import NodeView
+from kcm.protocols.device_taints import rule_facts
 from kcm.protocols.node_affinity import Term, terms_of
 from kcm.protocols.objects import Object, name_of
 from kcm.protocols.quantities import parse_quantity
@@ -63,6 +64,7 @@ class Device(Struct, eq=False):
     consumes: counters of its pool that it consumes while it is allocated.
     matched: results of selectors by expression.
     variable: the value of `device` in selectors, once one was evaluated.
+    ruled: taints of the DeviceTaintRules that select the device.
     """
 
     id: DeviceId
@@ -73,10 +75,11 @@ class Device(Struct, eq=False):
     binds_to_node: bool
     matched: dict[str, bool] = field(default_factory=dict)
     variable: Any = None
+    ruled: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def taints(self) -> Sequence[Mapping[str, Any]]:
-        return self.raw.get("taints") or ()
+        return (*(self.raw.get("taints") or ()), *self.ruled)
 
 
 class Slice(Struct, eq=False):
@@ -269,17 +272,42 @@ def _unknown_counter(device: Device, counters: Counters) -> str:
 
 
 class Slices:
-    """ResourceSlices of a lister, parsed once per version. A malformed slice is ignored."""
+    """ResourceSlices of a lister, parsed once per version. A malformed slice or DeviceTaintRule is ignored."""
 
-    def __init__(self, lister: Lister) -> None:
-        self._lister = lister
+    def __init__(self, lister: Lister, rules: Lister | None = None) -> None:
+        """Initialise for slices. rules: the DeviceTaintRules, or None."""
+        self._lister, self._rules = lister, rules
+        self._rules_version = -1
         self._known: dict[str, tuple[Entry, Slice | None]] = {}
         self._version = -1
         self._inventory = Inventory()
 
+    @property
+    def version(self) -> int:
+        """Return a number that rises with every change of the inventory."""
+        return self._lister.version + (0 if self._rules is None else self._rules.version)
+
     def inventory(self) -> Inventory:
+        changed = self._look_at_slices()
+        if self._rules is not None and (changed or self._rules.version != self._rules_version):
+            self._rules_version = self._rules.version
+            self._apply(self._rules)
+        return self._inventory
+
+    def _apply(self, rules: Lister) -> None:
+        """Set the taints of the rules in all devices. Source: resourceslice/tracker/tracker.go, applyPatches."""
+        found = []
+        for rule in rules.objects():
+            with contextlib.suppress(ValueError):
+                found.append((rule_facts(rule), rule["spec"]["taint"]))
+        for _, parsed in self._known.values():
+            for device in parsed.devices if parsed is not None else ():
+                device.ruled = tuple(taint for facts, taint in found if facts.selects(*device.id))
+
+    def _look_at_slices(self) -> bool:
+        """Parse slices that have changed, and report whether there are any."""
         if self._lister.version == self._version:
-            return self._inventory
+            return False
         self._version = self._lister.version
         entries = self._lister.entries()
         changed = len(entries) != len(self._known)
@@ -295,4 +323,4 @@ class Slices:
             there = {entry.key for entry in entries}
             self._known = {key: known for key, known in self._known.items() if key in there}
             self._inventory = Inventory(parsed for _, parsed in self._known.values() if parsed is not None)
-        return self._inventory
+        return changed

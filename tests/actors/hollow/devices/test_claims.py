@@ -22,6 +22,7 @@ from kcm.protocols.objects import Object, decode_object, encode_object, key_of
 from kcm.protocols.resource_claims import DELETE_PROTECTION
 from kcm.protocols.resources import (
     DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -95,6 +96,7 @@ class World:
         slices: Sequence[Object] | None = None,
         classes: Sequence[Object] = (CLASS,),
         nodes: Sequence[Object] | None = None,
+        rules: Sequence[Object] = (),
     ) -> None:
         objects: Mapping[Any, Any] = {
             PODS: pods or [user()],
@@ -103,11 +105,15 @@ class World:
             RESOURCE_SLICES: [published()] if slices is None else slices,
             DEVICE_CLASSES: classes,
             POD_DISRUPTION_BUDGETS: [],
+            DEVICE_TAINT_RULES: rules,
         }
         self.bench = Bench(objects, indexes=(PODS_BY_NODE, PODS_BY_DEVICE_CLAIM, CLAIMS_BY_DEVICE))
         tables, clock = self.bench.tables, self.bench.clock
         self.scheduler = HollowScheduler(
-            tables=tables, clock=clock, devices=PodDevices(tables, clock), preemptor=Preemptor(tables, clock)
+            tables=tables,
+            clock=clock,
+            devices=PodDevices(tables, clock, rules=DEVICE_TAINT_RULES),
+            preemptor=Preemptor(tables, clock),
         )
 
     def drive(self, name: str = "web", answer: Callable[..., Any] | None = None, **options: Any) -> Driven:
@@ -445,3 +451,43 @@ WOKEN: Mapping[str, tuple[list[str], list[str]]] = {
 def test_pods_are_enqueued_by(case: str) -> None:
     woken, expected = WOKEN[case]
     assert woken == expected
+
+
+# DeviceTaintRules. Source: kubernetes v1.36 dynamic-resource-allocation/resourceslice/tracker/tracker_test.go.
+
+
+def taint_rule(effect: str = "NoSchedule", selector: Mapping[str, str] | None = {}) -> Object:
+    spec: Object = {"taint": {"key": "broken", "value": "yes", "effect": effect}}
+    if selector is not None:
+        spec["deviceSelector"] = dict(selector)
+    return {"metadata": {"name": "rule"}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("rule", "tolerated", "place"),
+    [
+        (taint_rule(selector={"driver": DRIVER}), False, None),
+        (taint_rule("NoExecute", selector={"driver": DRIVER}), False, None),
+        (taint_rule("None", selector={"driver": DRIVER}), False, "hollow-node-0"),
+        (taint_rule(selector={"driver": DRIVER}), True, "hollow-node-0"),
+        (taint_rule(selector={"driver": "another.example.com"}), False, "hollow-node-0"),
+        (taint_rule(selector={"pool": "hollow-node-0"}), False, None),
+        (taint_rule(selector={"pool": "hollow-node-1"}), False, "hollow-node-0"),
+        (taint_rule(selector={"device": "gpu-0"}), False, None),
+        (taint_rule(selector={"device": "gpu-1"}), False, "hollow-node-0"),
+        (taint_rule(selector={}), False, None),
+    ],
+)
+def test_rule_taints_the_devices_that_it_selects(rule: Object, tolerated: bool, place: str | None) -> None:
+    tolerations = [{"key": "broken", "operator": "Exists"}] if tolerated else []
+    world = World(claims=[claim(tolerations=tolerations)], rules=[rule])
+    assert world.node() == place
+
+
+def test_pod_is_retried_after_the_deletion_of_a_rule() -> None:
+    world = World(claims=[claim()], rules=[taint_rule(selector={"driver": DRIVER})])
+    assert message(world.drive()) == failed("cannot allocate all claims")
+    world.bench.clock.advance(2.0)
+    assert world.node() is None
+    world.bench.hide(DEVICE_TAINT_RULES, "rule")
+    assert world.node() == "hollow-node-0"
