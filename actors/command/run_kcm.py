@@ -43,6 +43,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         from kcm.actors.command import wait
 
         return wait.main(arguments[1:])
+    if arguments and arguments[0] == "new":
+        from kcm.actors.command import new_project
+
+        return new_project.main(arguments[1:])
+    if arguments and arguments[0] == "dev":
+        from kcm.actors.command.development import command as development_command
+
+        return development_command.main(arguments[1:])
     if arguments and arguments[0] == "manifests":
         from kcm.actors.command.generation import command as manifests_command
 

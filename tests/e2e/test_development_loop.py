@@ -1,0 +1,159 @@
+"""`run-kcm dev`: the code of an operator is replaced while it runs, and its tables stay."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.kubectl import Api
+from tests.e2e.programs import Program, ending, spawn, until
+
+OPERATOR = """
+from dataclasses import dataclass
+
+from greeting import GREETING
+from kcm import ControllerSpec, Queue, Resource, Watch
+from kcm.manifests import Definition, Permission
+from kcm.objects import ObjectMeta
+from kcm.specs import itself
+from kcm.steps import patch_status
+
+
+@dataclass(frozen=True)
+class Spec:
+    name: str
+
+
+@dataclass(frozen=True)
+class Status:
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Greeting:
+    metadata: ObjectMeta
+    spec: Spec
+    status: Status = Status()
+
+
+GREETINGS = Resource(group="example.com", version="v1", plural="greetings", kind="Greeting", model=Greeting)
+OTHERS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
+
+
+class Greeter:
+    def __init__(self, tables):
+        self._greetings = tables[GREETINGS]
+
+    def reconcile(self, key):
+        greeting = self._greetings.get(key)
+        if greeting is not None:
+            yield from patch_status(self._greetings, greeting, {"text": f"{GREETING} {greeting.spec.name}"})
+
+
+class Idle:
+    def reconcile(self, key):
+        return None
+        yield
+
+
+GREETER = ControllerSpec(
+    name="greeter",
+    queues=(Queue(watches=(Watch(GREETINGS, to=itself),)),),
+    build=lambda context: Greeter(context.tables),
+    permissions=(Permission(GREETINGS, ("patch",), "status"),),
+    definitions=(Definition(GREETINGS),),
+)
+SPECS = (GREETER,)
+"""
+COLLECTION = "/apis/example.com/v1/namespaces/default/greetings"
+SERIES = re.compile(r"(apiserver_request_total|apiserver_longrunning_requests)\{(.*)\} (\S+)")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "operator_of_greetings.py").write_text(OPERATOR)
+    (folder / "greeting.py").write_text('GREETING = "hello"\n')
+    return folder
+
+
+@pytest.fixture
+def development(project: Path, tmp_path: Path) -> Iterator[Program]:
+    file = project / "operator_of_greetings.py"
+    command = [sys.executable, "-P", "-m", "kcm.actors.command", "dev", f"{file}:SPECS"]
+    with ending(spawn(command, tmp_path / "dev.log")) as program:
+        until(lambda: "running greeter" in program.text(), "it runs", why=program.text)
+        yield program
+
+
+def kubeconfig_of(program: Program) -> Path:
+    found = re.search(r"export KUBECONFIG=(\S+)", program.text())
+    assert found is not None
+    return Path(found[1])
+
+
+def lists_and_watches(api: Api) -> dict[str, float]:
+    """Return the numbers of lists and watches of greetings: those that have ended, and those under way."""
+    with api.open("GET", "/metrics") as page:
+        text = page.read().decode()
+    found: dict[str, float] = {}
+    for name, labels, number in SERIES.findall(text):
+        if 'resource="greetings"' in labels:
+            for verb in ("LIST", "WATCH"):
+                if f'verb="{verb}"' in labels:
+                    found[f"{name} {verb}"] = found.get(f"{name} {verb}", 0.0) + float(number)
+    return found
+
+
+@pytest.mark.e2e
+def test_an_edited_file_takes_effect_without_another_list(project: Path, development: Program) -> None:
+    api = Api(kubeconfig_of(development))
+
+    def text() -> str:
+        return str(api.get(f"{COLLECTION}/a").get("status", {}).get("text"))
+
+    api.request(
+        "POST",
+        COLLECTION,
+        {"apiVersion": "example.com/v1", "kind": "Greeting", "metadata": {"name": "a"}, "spec": {"name": "anna"}},
+    )
+    until(lambda: text() == "hello anna", "it is greeted", why=development.text)
+    before = lists_and_watches(api)
+    assert before["apiserver_longrunning_requests WATCH"] == 1
+
+    (project / "greeting.py").write_text('GREETING = "good evening"\n')
+    until(lambda: text() == "good evening anna", "it is greeted by new code", why=development.text)
+    assert "greeting changed: restarted greeter" in development.text()
+    assert lists_and_watches(api) == before
+
+    (project / "greeting.py").write_text('GREETING = "never\n')
+    until(lambda: "SyntaxError" in development.text(), "the error is shown", why=development.text)
+    assert "greeting changed, and the code before the change still runs" in development.text()
+    api.request("PATCH", f"{COLLECTION}/a", {"spec": {"name": "ben"}}, type="application/merge-patch+json")
+    until(lambda: text() == "good evening ben", "the code before the change still runs", why=development.text)
+
+    (project / "greeting.py").write_text('GREETING = "hi"\n')
+    until(lambda: text() == "hi ben", "the corrected code runs", why=development.text)
+    assert lists_and_watches(api) == before
+
+    file = project / "operator_of_greetings.py"
+    file.write_text(
+        OPERATOR.replace(
+            "if greeting is not None:",
+            'if greeting.spec.name == "ben":\n            raise RuntimeError("no ben")\n        if greeting:',
+        )
+    )
+    until(lambda: "RuntimeError: no ben" in development.text(), "the traceback is shown", why=development.text)
+    assert 'raise RuntimeError("no ben")' in development.text()
+
+    more = "Queue(watches=(Watch(GREETINGS, to=itself), Watch(OTHERS, to=itself)))"
+    file.write_text(
+        OPERATOR.replace("Queue(watches=(Watch(GREETINGS, to=itself),))", more).replace("{GREETING} ", "{GREETING}, ")
+    )
+    until(lambda: text() == "hi, ben", "a new watch needs a new start", why=development.text)
+    assert "with watches or settings: all controllers start again" in development.text()
