@@ -63,7 +63,7 @@ FIRST = {
     "an update does not wait for the pods that it replaced": 60,
     "a first size is not remembered": 8,
     "a behavior does without stabilization": 8,
-    "a claim names its volume before the volume names it": 2,
+    "a claim names its volume before the volume names it": 11,
     "a deleted claim of an ephemeral volume stays deleted": 35,
     "a claim is created again for a pod of the cache": 5,
     "a claim grows before its volume": 2,

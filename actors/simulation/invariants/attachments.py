@@ -9,14 +9,14 @@ from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, 
 from kcm.protocols.conditions import is_true
 from kcm.protocols.csi import attached_names, attached_volume, csi_source, in_use_names, is_attached, is_single_node
 from kcm.protocols.nodes import has_out_of_service_taint
-from kcm.protocols.objects import Key, Object, is_deleting, key_of, name_of, uid_of
+from kcm.protocols.objects import Key, Object, is_deleting, key_of, make_key, name_of, uid_of
 from kcm.protocols.volumes import claim_keys, is_pod_ended, volume_name_of
 from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
 ATTACHMENTS, NODES, PODS = "volumeattachments.storage.k8s.io", "nodes", "pods"
 VOLUMES, CLAIMS = "persistentvolumes", "persistentvolumeclaims"
 CLIENT = "attachdetach-controller"
-UNREADY = 360.0  # seconds for which a node must have been unready before a volume is detached from it by force
+UNREADY = 360.0  # seconds after which a volume is detached by force from a node that is not ready
 
 
 class AttachedWhereAllowed:
@@ -82,7 +82,8 @@ class DetachedWhenUnused:
 
     When the VolumeAttachment is deleted, the node's volumesAttached does not contain the volume, its volumesInUse does
     not contain it, and no container that mounts it runs on the node. Two nodes are exempt from the conditions about
-    use: a node with the taint out-of-service, and a node that has not been ready for six minutes.
+    use: a node with the taint out-of-service, and a node that is not ready, and has not been for six minutes or has had
+    no pod with the volume for as long.
 
     Use that began after the volume was removed from volumesAttached does not count, because the kubelet reads its node
     from a cache.
@@ -98,6 +99,7 @@ class DetachedWhenUnused:
         self._volumes: dict[str, Object] = {}
         self._claims: dict[Key, Object] = {}
         self._pods: dict[str, Object] = {}  # pods with claims, by uid
+        self._released: dict[tuple[str, Key], float] = {}  # when the last pod with a claim left a node
         self._started: dict[str, int] = {}  # revision at which a container of the pod ran, by uid
         self._withdrawn: dict[tuple[str, str], int] = {}  # revision at which a node stopped reporting a volume
         self._in_use: dict[tuple[str, str], int] = {}  # revision since which a kubelet reports a volume as in use
@@ -117,9 +119,11 @@ class DetachedWhenUnused:
         if change.storage == PODS:
             if b'"persistentVolumeClaim"' in change.raw or b'"ephemeral"' in change.raw:
                 pod = decoded(change.raw)
-                self._pods.pop(uid_of(pod), None)
+                before = self._pods.pop(uid_of(pod), None)
                 if change.type != DELETED:
                     self._pods[uid_of(pod)] = pod
+                for claim in () if before is None or is_pod_ended(before) else claim_keys(pod):
+                    self._released[pod["spec"].get("nodeName") or "", claim] = self._clock.monotonic()
                 if _runs(pod):
                     self._started.setdefault(uid_of(pod), change.revision)
             return
@@ -155,8 +159,13 @@ class DetachedWhenUnused:
             fail(f"volume {name_of(volume)} is detached from {name}, which reports it as attached")
         if node is not None and has_out_of_service_taint(node):
             return
-        if self._clock.monotonic() - self._unready.get(name, self._clock.monotonic()) > UNREADY:
-            return
+        if name in self._unready:
+            reference = volume["spec"].get("claimRef") or {}
+            claim = make_key(reference.get("namespace") or "", reference.get("name") or "")
+            now = self._clock.monotonic()
+            released = now if self._has_pods(name, claim) else self._released.get((name, claim), now)
+            if now - min(self._unready[name], released) > UNREADY:
+                return
         withdrawn = self._withdrawn.get((name, source.unique_name), 0)
         in_use = node is not None and source.unique_name in in_use_names(node)
         if in_use and self._in_use.get((name, source.unique_name), 0) < withdrawn:
@@ -165,6 +174,10 @@ class DetachedWhenUnused:
             if self._started[uid_of(pod)] > withdrawn:
                 continue
             fail(f"volume {name_of(volume)} is detached from {name}, but pod {key_of(pod)} uses it")
+
+    def _has_pods(self, node: str, claim: Key) -> bool:
+        pods = (pod for pod in self._pods.values() if pod["spec"].get("nodeName") == node and not is_pod_ended(pod))
+        return any(claim in claim_keys(pod) for pod in pods)
 
     def _users(self, node: str, volume: Object) -> Iterator[Object]:
         """Yield the pods on the node whose containers have started with the volume, and run."""
