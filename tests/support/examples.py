@@ -11,6 +11,7 @@ import backup_operator
 import database_operator
 import tenant_operator
 import test_backup
+import test_certificate
 import test_database
 import test_tenant_faults
 
@@ -19,6 +20,7 @@ __all__ = [
     "database_operator",
     "tenant_operator",
     "test_backup",
+    "test_certificate",
     "test_database",
     "test_tenant_faults",
 ]

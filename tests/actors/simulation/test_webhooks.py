@@ -298,14 +298,31 @@ def digests() -> Iterator[str]:
             faults=parse_faults("webhook-slow 5..40 rate=0.5 seconds=1; webhook-down 8..12 rate=0.5"),
         )
         cluster.certificate_lives = CertificateLives(serving=30.0, authority=60.0, settle=2.0, overlap=5.0)
-        watches = (Watch(SECRETS, to=itself, namespaces=("default",)),)
-        writer = ControllerSpec(name="writer", build=Writer, queues=(Queue(watches=watches),), reads=(CONFIGMAPS,))
-        cluster.manager(controllers=(PAINTER, writer))
+        cluster.manager(controllers=(PAINTER, writer()))
         for number in range(20):
             cluster.create(SECRETS, {"metadata": {"name": f"s{number}", "namespace": "default"}})
             cluster.run_for(5)
         assert cluster.trace is not None
         yield cluster.trace.digest
+
+
+def writer() -> ControllerSpec:
+    watches = (Watch(SECRETS, to=itself, namespaces=("default",)),)
+    return ControllerSpec(name="writer", build=Writer, queues=(Queue(watches=watches),), reads=(CONFIGMAPS,))
+
+
+def test_slow_webhook_delays_the_write_of_a_controller() -> None:
+    cluster = SimulatedCluster(seed=5, faults=parse_faults("webhook-slow 5..40 rate=1 seconds=3 resource=/mutate/*"))
+    cluster.manager(controllers=(PAINTER, writer()))
+    cluster.run_for(10)
+    before = len(cluster.list(CONFIGMAPS))
+    cluster.create(SECRETS, {"metadata": {"name": "s", "namespace": "default"}})
+    cluster.run_for(2.5)
+    assert len(cluster.list(CONFIGMAPS)) == before
+    cluster.run_for(2.5)
+    assert len(cluster.list(CONFIGMAPS)) == before + 1
+    assert cluster.network.injector is not None
+    assert cluster.network.injector.struck[FaultKind.WEBHOOK_SLOW] == 1
 
 
 def test_a_run_with_webhooks_and_rotations_replays_exactly() -> None:

@@ -51,6 +51,8 @@ LABEL = {"uses": "devices"}  # labels of the pods of this trial
 TEMPLATES = ("gpu", "nic")
 SHARED = ("shared-0", "shared-1")  # names of the claims that users create
 SCRIPTS = ("exit 0", "sleep 3", "sleep 10", "", "", "")  # with "" a pod runs until it is deleted
+# Resource of the claims for extended resources. The controller does not read it; a node needs no device for "cpu".
+MAPPED = "cpu"
 DRIVER = "claims.example.com"  # also the name of the device class, which does not exist
 SPEC: Object = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}}
 ALLOCATION = {"devices": {"results": [{"request": "gpu", "driver": DRIVER, "pool": "pool", "device": "device"}]}}
@@ -118,7 +120,9 @@ def _pod(scenario: Scenario, chance: random.Random, name: str) -> Object:
     if chance.random() < 0.4:
         entries.append({"name": "shared", "resourceClaimName": chance.choice(SHARED)})
     script = chance.choice(SCRIPTS)
-    container = {"name": "c", "image": "v1", **({"command": ["sh", "-c", script]} if script else {})}
+    container: Object = {"name": "c", "image": "v1", "resources": {"requests": {MAPPED: "1m"}}}
+    if script:
+        container["command"] = ["sh", "-c", script]
     spec = {"restartPolicy": "Never", "containers": [container], "resourceClaims": entries, **scenario.pod}
     return {"metadata": {"name": name, "namespace": NAMESPACE, "labels": LABEL}, "spec": spec}
 
@@ -193,7 +197,7 @@ def _extend(at: float, number: int) -> Action:
             }
             claim = cluster.create(RESOURCE_CLAIMS, {"metadata": meta, "spec": SPEC})
             _write_allocation(cluster, claim, [consumer_of(pod)])
-            mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "gpu"}
+            mapping = {"containerName": "c", "resourceName": MAPPED, "requestName": "gpu"}
             status = {"resourceClaimName": meta["name"], "requestMappings": [mapping]}
             changes = {"status": {"extendedResourceClaimStatus": status}}
             cluster.merge(PODS, key_of(pod), changes, subresource="status")
