@@ -111,8 +111,12 @@ def test_program_with_an_embedded_cluster_serves_metrics() -> None:
     process = start("examples/embed.py")
     url = read_until(process, "metrics: ").split()[-1]
     read_until(process, "running: ")
-    with urllib.request.urlopen(url, timeout=PATIENCE) as page:
-        assert b"workqueue_depth" in page.read()
+
+    def is_shown() -> bool:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as page:
+            return b"workqueue_depth" in page.read()
+
+    until(is_shown, "a controller has started, and its queue has metrics")
     assert "interrupted: all actors are stopped" in end(process)
     assert process.returncode == 0
 
