@@ -193,7 +193,7 @@ def test_failed_evaluation_has_expected_text(expression: str, text: str) -> None
 @pytest.mark.parametrize(
     ("expression", "issue"),
     [
-        ("", f"1:1: Syntax error: mismatched input '<EOF>' expecting {EXPECTED}"),
+        ("", f"1:0: Syntax error: mismatched input '<EOF>' expecting {EXPECTED}"),
         ("self.a +", f"1:9: Syntax error: mismatched input '<EOF>' expecting {EXPECTED}"),
         ("(1", "1:3: Syntax error: missing ')' at '<EOF>'"),
         ("self[0", "1:7: Syntax error: missing ']' at '<EOF>'"),

@@ -123,7 +123,8 @@ def test_job_gets_a_workload_and_a_pod_group_that_its_pods_name(make_cluster: Ca
     policy = {"gang": {"minCount": 3}}
     assert workload["spec"] == {
         "controllerRef": {"apiGroup": "batch", "kind": "Job", "name": "train"},
-        "podGroupTemplates": [{"name": "train-pgt-0", "schedulingPolicy": policy}],
+        # The server encodes the constraints of a template also if it has none.
+        "podGroupTemplates": [{"name": "train-pgt-0", "schedulingPolicy": policy, "schedulingConstraints": None}],
     }
     reference = {"workloadName": name_of(workload), "podGroupTemplateName": "train-pgt-0"}
     assert group["spec"] == {
