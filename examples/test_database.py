@@ -190,28 +190,33 @@ class OnePodAtATime:
                         self._replaced = None
         match observation:
             case Sent(client="database-controller", request=request) if request.method == "DELETE":
-                self._check(request.path, fail)
+                name = request.path.partition("/pods/")[2].partition("?")[0]
+                pod = self._cluster.get(PODS, f"default/{name}") if name else None
+                if pod is not None and is_ready(pod):
+                    self._check(pod, fail)
 
-    def _check(self, path: str, fail: Fail) -> None:
-        _, _, name = path.partition("/pods/")
-        pod = self._cluster.get(PODS, f"default/{name.partition('?')[0]}") if name else None
-        if pod is None or not is_ready(pod):
+    def _check(self, pod: Object, fail: Fail) -> None:
+        """Check the deletion of a ready pod."""
+        name, uid = name_of(pod), pod["metadata"]["uid"]
+        stateful_set = self._cluster.get(STATEFUL_SETS, KEY)
+        if stateful_set is None or not controlled_by(pod, stateful_set):
             return
-        owner = pod["metadata"]["ownerReferences"][0]["uid"]
-        wanted = self._cluster.get(STATEFUL_SETS, KEY)
-        if self._replaced is not None and wanted is not None:
-            if int(self._replaced[0].rpartition("-")[2]) >= wanted["spec"]["replicas"]:
-                self._replaced = None  # there is no replacement of a pod that is not wanted
-        if self._replaced is not None and self._owner == owner and self._replaced[1] != pod["metadata"]["uid"]:
-            fail(f"{name_of(pod)} is deleted before the replacement of {self._replaced[0]} is ready")
-        if name_of(pod).endswith("-0"):
+        if self._replaced is not None and self._owner == stateful_set["metadata"]["uid"]:
+            last, last_uid = self._replaced
+            is_wanted = ordinal_of_name(last) < stateful_set["spec"]["replicas"]
+            if is_wanted and last_uid != uid:
+                fail(f"{name} is deleted before the replacement of {last} is ready")
+        if ordinal_of_name(name) == 0:
             revision = labels_of(pod).get(REVISION)
             for other in self._cluster.list(PODS):
-                same_owner = other["metadata"].get("ownerReferences", [{}])[0].get("uid") == owner
-                if same_owner and other is not pod and labels_of(other).get(REVISION) == revision:
-                    if name_of(other) != name_of(pod):
-                        fail(f"the primary is deleted, and {name_of(other)} still has its version")
-        self._replaced, self._owner = (name_of(pod), pod["metadata"]["uid"]), owner
+                is_old = controlled_by(other, stateful_set) and labels_of(other).get(REVISION) == revision
+                if is_old and name_of(other) != name:
+                    fail(f"the primary is deleted, and {name_of(other)} still has its version")
+        self._replaced, self._owner = (name, uid), stateful_set["metadata"]["uid"]
+
+
+def ordinal_of_name(pod: str) -> int:
+    return int(pod.rpartition("-")[2])
 
 
 class PasswordIsKept:
