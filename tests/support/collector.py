@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import BaseServer
 from threading import Thread
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -48,24 +49,35 @@ class Collector:
     @property
     def spans(self) -> list[Span]:
         """Return the spans of all accepted requests."""
-        return [
-            span
-            for request in list(self.requests)
-            for resource_spans in request.resource_spans
-            for scope_spans in resource_spans.scope_spans
-            for span in scope_spans.spans
-        ]
+        return spans_of(self.requests)
+
+
+def spans_of(requests: Iterable[ExportTraceServiceRequest]) -> list[Span]:
+    return [
+        span
+        for request in list(requests)
+        for resource_spans in request.resource_spans
+        for scope_spans in resource_spans.scope_spans
+        for span in scope_spans.spans
+    ]
 
 
 @contextmanager
 def collecting() -> Iterator[Collector]:
     """Serve a collector on a thread of its own until the end of the block."""
     collector = Collector()
-    thread = Thread(target=collector.server.serve_forever, daemon=True)
+    with serving(collector.server):
+        yield collector
+
+
+@contextmanager
+def serving(server: BaseServer) -> Iterator[None]:
+    """Run a server on a thread of its own until the end of the block."""
+    thread = Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        yield collector
+        yield
     finally:
-        collector.server.shutdown()
-        collector.server.server_close()
+        server.shutdown()
+        server.server_close()
         thread.join()

@@ -9,10 +9,11 @@ import socketserver
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from threading import Thread
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.support.collector import serving, spans_of
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, SETTINGS, PING, WINDOW_UPDATE = 0, 1, 4, 6, 8
@@ -46,13 +47,7 @@ class GrpcCollector:
 
     @property
     def spans(self) -> list[Span]:
-        return [
-            span
-            for request in list(self.requests)
-            for resource_spans in request.resource_spans
-            for scope_spans in resource_spans.scope_spans
-            for span in scope_spans.spans
-        ]
+        return spans_of(self.requests)
 
     def _converse(self, peer: socketserver.StreamRequestHandler) -> None:
         """Receive requests on one connection until the client closes it."""
@@ -96,11 +91,5 @@ class GrpcCollector:
 def collecting_grpc() -> Iterator[GrpcCollector]:
     """Serve a collector on a thread of its own until the end of the block."""
     collector = GrpcCollector()
-    thread = Thread(target=collector.server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with serving(collector.server):
         yield collector
-    finally:
-        collector.server.shutdown()
-        collector.server.server_close()
-        thread.join()
