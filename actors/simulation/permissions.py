@@ -47,7 +47,7 @@ class PermissionCheck:
             self.report(text)
 
     def carried_out(self, process: str, client: str, request: Request, response: Response) -> None:
-        pass
+        """Do nothing: `sent` has checked the request."""
 
     def raise_if_missing(self) -> None:
         """Raise MissingPermissionError for permissions that were found missing since the last call."""
