@@ -191,9 +191,9 @@ class OnePodAtATime:
         match observation:
             case Sent(client="database-controller", request=request) if request.method == "DELETE":
                 name = request.path.partition("/pods/")[2].partition("?")[0]
-                pod = self._cluster.get(PODS, f"default/{name}") if name else None
-                if pod is not None and is_ready(pod):
-                    self._check(pod, fail)
+                deleted = self._cluster.get(PODS, f"default/{name}") if name else None
+                if deleted is not None and is_ready(deleted):
+                    self._check(deleted, fail)
 
     def _check(self, pod: Object, fail: Fail) -> None:
         """Check the deletion of a ready pod."""

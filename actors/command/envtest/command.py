@@ -32,7 +32,10 @@ def main(argv: Sequence[str]) -> int:
         extras.append("--kcm-namespace-deletion")
     try:
         directory = write_programs(arguments.directory, extras=extras, kubectl=shutil.which(KUBECTL))
-    except (CannotWriteError, OSError) as err:
+    except OSError as err:
+        print(f"Error: cannot write to {err.filename}: {err.strerror}", file=sys.stderr)
+        return 1
+    except CannotWriteError as err:
         print(f"Error: {err}", file=sys.stderr)
         return 1
     print(f"export KUBEBUILDER_ASSETS={shlex.quote(str(directory))}")
