@@ -131,7 +131,6 @@ def _controller_settings(assembly: Assembly, spec: ControllerSpec, *, seed: int)
         resync=_resync(assembly, spec, seed=seed),
         calls=spec.calls,
         meter=ReconcileMeter(assembly.metrics, spec.name),
-        reconcile_timeout=assembly.options.generic.reconcile_timeout,
     )
 
 
@@ -153,6 +152,7 @@ def _queue(assembly: Assembly, queue: AnyQueue, default_name: str) -> QueueSetti
         retry_burst=queue.retry_burst,
         events_first=queue.events_first,
         turn_of=queue.turn_of,
+        timeout=assembly.options.generic.reconcile_timeout if queue.timeout is None else queue.timeout,
         meter=WorkQueueMeter(assembly.metrics, queue.reports_as or name),
     )
 

@@ -88,8 +88,8 @@ class Generic(FlagStruct, frozen=True, kw_only=True):
     )
     reconcile_timeout: float = flag(
         0.0,
-        "Maximum duration of a sync of one key. A longer sync ends with an error, and its key is retried with backoff "
-        "once the sync's writes in flight have ended. 0 sets no limit.",
+        "Maximum duration of a sync of one key, for queues without a timeout of their own. A longer sync ends with an "
+        "error, and its key is retried with backoff once the sync's writes in flight have ended. 0 sets no limit.",
         kind=DURATION,
     )
     cache_mutation_detector: bool = flag(

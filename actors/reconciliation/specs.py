@@ -93,6 +93,7 @@ class AnyQueue(_QueueName, frozen=True, kw_only=True):
     retry_burst: int = 100
     events_first: bool = False
     turn_of: Callable[[Any], Hashable] | None = None
+    timeout: float | None = None
     reports_as: str = ""
 
     def __post_init__(self) -> None:
@@ -114,6 +115,8 @@ class AnyQueue(_QueueName, frozen=True, kw_only=True):
             check_number(f"max_retries of {name}", self.max_retries, least=0, whole=True)
         check_number(f"retry_qps of {name}", self.retry_qps)
         check_number(f"retry_burst of {name}", self.retry_burst, least=1, whole=True)
+        if self.timeout is not None:
+            check_number(f"timeout of {name}", self.timeout, least=0)
 
 
 class Queue(AnyQueue, Generic[R, K], frozen=True, kw_only=True):
@@ -130,6 +133,8 @@ class Queue(AnyQueue, Generic[R, K], frozen=True, kw_only=True):
     events_first: keys of events precede keys of the first list and of resyncs. Otherwise keys are first in, first out.
     turn_of: group of a key, such as its namespace. Groups are served round robin, so that many keys of one group do not
         delay the keys of another.
+    timeout: seconds after which a reconciliation that still waits for outcomes is ended with an error; 0: no limit;
+        None: --reconcile-timeout.
     reports_as: name in workqueue_* metrics if it is not `name`; queues of the same name share their series.
     """
 

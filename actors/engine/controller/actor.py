@@ -132,6 +132,7 @@ class Controller(Actor):
         self._paused = self._draining = self._drained = False
         self._since_pump = 0
 
+        self._has_timeouts = settings.has_timeouts
     def started(self) -> None:
         now = self.clock.monotonic()
         settings = self._settings
@@ -384,7 +385,7 @@ class Controller(Actor):
         if self._timetable.is_resync_due(now):
             self._tables.ineffective.forget()
             self._keys.add_all()
-        if self._settings.reconcile_timeout:
+        if self._has_timeouts:
             self._work.end_overdue(now)
         for _ in range(BATCH):
             if not self._may_begin() or (task := self._sources.take(now)) is None:
@@ -420,7 +421,7 @@ class Controller(Actor):
         due = self._sources.next_due()
         if due is not None and due < soonest and self._may_begin():
             soonest = due  # otherwise the event that allows tasks to begin also serves the queues
-        if self._settings.reconcile_timeout:
+        if self._has_timeouts:
             soonest = min(soonest, self._work.next_deadline())
         if self._held_back.hangs:
             soonest = min(soonest, now + LOOK_AGAIN)  # no message reports that a hung thread has returned

@@ -172,7 +172,7 @@ class KeyRetries:
 
 
 class SyncTimeoutError(Exception):
-    """Reconciliation of a key that did not end within --reconcile-timeout. The key is retried with backoff."""
+    """Reconciliation of a key that did not end within the timeout of its queue. The key is retried with backoff."""
 
 
 # Waits for a table: the reconciliation has not begun, or a deletion was not sent.

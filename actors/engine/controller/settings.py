@@ -32,6 +32,7 @@ class QueueSettings(Struct, frozen=True, kw_only=True):
     retry_burst: int = 100
     events_first: bool = False  # see EventsFirst
     turn_of: Callable[[Any], Hashable] | None = None  # see Turns
+    timeout: float = 0.0  # maximum seconds of a reconciliation of one key; 0: no limit
     meter: QueueMeter = field(default_factory=QueueMeter)
 
 
@@ -57,5 +58,8 @@ class ControllerSettings(Struct, frozen=True, kw_only=True):
     resync: float = 0.0  # seconds between two resyncs; 0: never
     calls: int | None = None  # outside calls at a time; None: no limit of the controller's own
     sources: tuple[tuple[SourceRunner, str], ...] = ()  # with the name of the queue
-    reconcile_timeout: float = 0.0  # maximum seconds of a reconciliation of one key; 0: no limit
     meter: ReconcileMeter = field(default_factory=lambda: ReconcileMeter(Metrics(), ""))
+
+    @property
+    def has_timeouts(self) -> bool:
+        return any(queue.timeout for queue in self.queues)

@@ -76,7 +76,7 @@ class Work:
         self._context, self._settings = context, settings
         self._tables, self._tell_frame, self._enqueue = tables, tell_frame, enqueue
         self._clock, self._in_hand, self._meter = context.clock, in_hand, settings.meter
-        self._timeout = settings.reconcile_timeout
+        self._timeouts = {queue.name: queue.timeout for queue in settings.queues if queue.timeout}
         self.rights = Rights()
         # By queue, the resources whose keys are in the queue themselves (Watch(…, to=itself)).
         self._objects_of_keys = {
@@ -115,8 +115,8 @@ class Work:
     def begin(self, task: Task, now: float) -> None:
         self.moved = now
         attempt = _Attempt(task)
-        if self._timeout and task.key:
-            attempt.deadline = now + self._timeout
+        if self._timeouts and task.key:
+            attempt.deadline = now + self._timeouts.get(task.queue, math.inf)
         self._advance(attempt, None)
 
     def next_deadline(self) -> float:
@@ -139,7 +139,8 @@ class Work:
             command for command, outcome in zip(attempt.commands, attempt.outcomes, strict=True) if outcome is None
         ]
         err = SyncTimeoutError(
-            f"sync of {task.queue} {task.key} did not end within {self._timeout:g} s, waiting for "
+            f"sync of {task.queue} {task.key} by {self._settings.name} did not end within "
+            f"{self._timeouts[task.queue]:g} s, waiting for "
             + ", ".join(map(in_words, awaited[:MOST_NAMED]))
             + (f" and {len(awaited) - MOST_NAMED} more" if len(awaited) > MOST_NAMED else "")
         )

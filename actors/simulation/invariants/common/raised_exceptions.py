@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.engine.controller.readiness import StaleTableError
+from kcm.actors.engine.controller.retries import SyncTimeoutError
 from kcm.actors.reconciliation.actor_names import controller_of
 from kcm.actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
 from kcm.actors.simulation import SimulatedCluster
@@ -21,7 +22,16 @@ from kcm.protocols.messages.command_error import CommandError
 from kcm.runtime.faults.vocabulary import InjectedError
 from kcm.runtime.tables.tables import TableMissingError
 
-EXPECTED = (CommandError, InjectedError, StaleTableError, TableMissingError, Retry, RetryQuietly, TerminalError)
+EXPECTED = (
+    CommandError,
+    InjectedError,
+    StaleTableError,
+    SyncTimeoutError,
+    TableMissingError,
+    Retry,
+    RetryQuietly,
+    TerminalError,
+)
 Allowed = Mapping[str, tuple[type[BaseException], ...]]  # by name of the controller: exceptions that it may raise
 
 

@@ -1,8 +1,9 @@
-"""--reconcile-timeout: overdue syncs end with an error, and a retry waits for the writes in flight."""
+"""Timeouts of queues and of the flag: overdue syncs end with an error, and a retry waits for the writes in flight."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -22,7 +23,7 @@ from tests.support.objects import replica_set
 
 NAME = "label-controller"
 WEB = "replicasets.apps default/web"
-OVERDUE = "SyncTimeoutError: sync of label default/web did not end within 5 s, waiting for"
+OVERDUE = "SyncTimeoutError: sync of label default/web by label-controller did not end within 5 s, waiting for"
 HELD = "request-held 2.. process=manager actor=* resource=replicasets object=default/web most=1 seconds=20"
 
 
@@ -47,12 +48,13 @@ class Labels:
 
 
 class Scene:
-    def __init__(self, log: FilteringBoundLogger, *, reads: bool, timeout: float) -> None:
+    def __init__(self, log: FilteringBoundLogger, *, reads: bool, timeout: float, own: float | None = None) -> None:
+        """Run a controller for a minute. timeout: of the flag. own: of its queue."""
         self.cluster = SimulatedCluster(log=log, faults=parse_faults(HELD))
         self.reconciler = Labels(self.cluster.clock.monotonic, reads=reads)
         spec = ControllerSpec(
             name=NAME,
-            queues=(Queue(watches=(Watch(REPLICASETS, to=itself),)),),
+            queues=(Queue(watches=(Watch(REPLICASETS, to=itself),), timeout=own),),
             build=lambda _context: self.reconciler,
         )
         options = Options()
@@ -100,3 +102,19 @@ def test_sync_within_its_deadline_is_not_ended(timeout: float, log: FilteringBou
     scene = Scene(log, reads=False, timeout=timeout)
     assert scene.reconciler.closed == []
     assert scene.timeouts == 0.0
+
+
+@pytest.mark.parametrize(("own", "flag", "timeouts"), [(5.0, 0.0, 1.0), (5.0, 300.0, 1.0), (0.0, 5.0, 0.0)])
+def test_timeout_of_a_queue_precedes_the_flag(
+    own: float, flag: float, timeouts: float, log: FilteringBoundLogger, logs: LogCapture
+) -> None:
+    scene = Scene(log, reads=True, timeout=flag, own=own)
+    assert scene.timeouts == timeouts
+    failed = [("default/web", f"{OVERDUE} get {WEB}")] if timeouts else []
+    assert list(logged(logs, "reconcile failed, retrying")) == failed
+
+
+@pytest.mark.parametrize(("timeout", "error"), [(-1.0, ValueError), ("5", TypeError)])
+def test_invalid_timeout_of_a_queue_is_rejected(timeout: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="timeout of queue 'pods' takes a number"):
+        Queue(name="pods", timeout=timeout)
