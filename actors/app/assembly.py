@@ -294,7 +294,7 @@ def _hung_calls(calls: Calls) -> float:
 
 def _recorder(assembly: Assembly, *, seed: int) -> ActorSpec:
     def build(context: Context) -> EventRecorder:
-        return EventRecorder(context, vitals=assembly.vitals, seed=seed)
+        return EventRecorder(context, vitals=assembly.vitals, metrics=assembly.metrics, seed=seed)
 
     return ActorSpec(name=RECORDER, build=build, never_blocks=True)
 

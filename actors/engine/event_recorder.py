@@ -32,6 +32,8 @@ from kcm.protocols.names import dns_subdomain
 from kcm.protocols.objects import Object, encode_object, make_key
 from kcm.protocols.resources import EVENTS
 from kcm.protocols.times import format_time
+from kcm.runtime.metrics.families import DISCARDED_EVENTS
+from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.limiters import TokenBucket
 from kcm.runtime.system.actor import Actor, Context
 from kcm.runtime.system.vitals import Vitals
@@ -101,19 +103,27 @@ class EventWrite(Struct, frozen=True):
     combined: bool  # the event represents events with different messages
 
 
+class _Spam(Struct):
+    """Rate limit of the events of one source about one object. discards: the latest event was discarded."""
+
+    bucket: TokenBucket
+    discards: bool = False
+
+
 class Correlator:
     """Decides whether a Record is combined, counted or dropped as spam, like upstream's EventCorrelator."""
 
     def __init__(self) -> None:
         self._similar: _Recent[tuple[str, ...], _Similar] = _Recent()
         self._written: _Recent[tuple[str, ...], _Written] = _Recent()
-        self._spam: _Recent[tuple[str, ...], TokenBucket] = _Recent()
+        self._spam: _Recent[tuple[str, ...], _Spam] = _Recent()
         self._last_name = 0
+        self.storm_begins = False  # the latest event is the first one that its source has exceeded its rate with
 
     def correlate(self, event: Record, now: float) -> EventWrite | None:
         """Return the write of this event, or None if its source exceeds its rate for this object."""
         self._similar.expire(lambda similar: now - similar.last > SIMILAR_SECONDS)
-        self._spam.expire(lambda bucket: bucket.saturation(now) == 0.0)
+        self._spam.expire(lambda spam: spam.bucket.saturation(now) == 0.0)
         about = (event.component, event.kind, event.namespace, event.name, event.uid, event.api_version)
         kind_of = (*about, event.type, event.reason)
         identity = self._identity(event, kind_of, now)
@@ -124,8 +134,11 @@ class Correlator:
         if written.count == 1:
             written.name, written.first = self._new_name(event, now), now
         write = EventWrite(written.name, written.count, written.first, now, message, combined)
-        spam = self._spam.get((*about, event.type), lambda: TokenBucket(qps=SPAM_QPS, burst=SPAM_BURST, now=now))
-        return write if spam.try_take(now) else None
+        spam = self._spam.get((*about, event.type), lambda: _Spam(TokenBucket(qps=SPAM_QPS, burst=SPAM_BURST, now=now)))
+        is_written = spam.bucket.try_take(now)
+        self.storm_begins = not is_written and not spam.discards
+        spam.discards = not is_written
+        return write if is_written else None
 
     def _identity(self, event: Record, kind_of: tuple[str, ...], now: float) -> tuple[str, ...]:
         """Return the key under which an event is counted. It contains the message until too many messages differ."""
@@ -207,9 +220,9 @@ class EventRecorder(Actor):
     Each client has at most one write in flight, in order, as upstream.
     """
 
-    def __init__(self, context: Context, *, vitals: Vitals, seed: int | None = None) -> None:
+    def __init__(self, context: Context, *, vitals: Vitals, metrics: Metrics, seed: int | None = None) -> None:
         super().__init__(context)
-        self._vitals = vitals
+        self._vitals, self._metrics = vitals, metrics
         self._refused: dict[str, RefusedEvents] = {}  # by client
         self._random = random.Random(seed)
         self._correlator = Correlator()
@@ -219,7 +232,6 @@ class EventRecorder(Actor):
         self._again: dict[str, float] = {}  # client → when its first write is retried
         self._ticket = context.incarnation * 1_000_000_000
         self._dispatcher = 0  # last known incarnation
-        self.dropped = 0
 
     def receive(self, message: Any) -> None:
         match message:
@@ -255,6 +267,7 @@ class EventRecorder(Actor):
         )
         write = self._correlator.correlate(event, self.clock.now())
         if write is None:
+            self._discard(event)
             return
         if self._dispatcher != self.context.system.incarnation(actor_names.DISPATCHER):
             self._resend()  # the manager may have failed before it sent Restarted
@@ -264,13 +277,26 @@ class EventRecorder(Actor):
             return
         waiting = self._waiting.setdefault(event.client, deque())
         if len(waiting) >= MOST_WAITING:
-            self.dropped += 1
+            self._metrics.counter(DISCARDED_EVENTS, event.component, "backlog").inc()
             self.log.warning("event dropped, too many wait", client=event.client, reason=event.reason)
             return
         job = self._unsent[write.name] = _Job(event, write, creates=write.count == 1)
         waiting.append(job)
         if len(waiting) == 1:
             self._send(event.client)
+
+    def _discard(self, event: Record) -> None:
+        self._metrics.counter(DISCARDED_EVENTS, event.component, "rate_limit").inc()
+        if self._correlator.storm_begins:
+            self.log.warning(
+                "event storm: discarding events, because their source records too many about this object",
+                component=event.component,
+                object=make_key(event.namespace, event.name),
+                kind=event.kind,
+                type=event.type,
+                reason=event.reason,
+                message=event.message,
+            )
 
     def _resend(self) -> None:
         """Submit all writes to a new dispatcher again. A repeated creation has the same name, so it is harmless."""

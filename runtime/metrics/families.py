@@ -322,6 +322,19 @@ GIVEN_UP_KEYS = Family(
     help="Keys that failed permanently, or too often, and wait for their next event.",
     labels=("name",),
 )
+WRITE_STORMS = Family(
+    name="kcm_write_storms",
+    kind="gauge",
+    help="Objects that the controller has been writing at least once a second for three minutes.",
+    labels=("name",),
+)
+DISCARDED_EVENTS = Family(
+    name="kcm_discarded_events_total",
+    kind="counter",
+    help="Events that were not written, because their source recorded too many about one object (rate_limit), or "
+    "because too many waited to be written (backlog).",
+    labels=("name", "reason"),
+)
 UNREADABLE_OBJECTS = Family(
     name="kcm_unreadable_objects",
     kind="gauge",

@@ -8,6 +8,7 @@ held_back: keys whose reconciliation hung.
 timetable: periodic work.
 readiness: conditions for the first reconciliation.
 own_writes: own writes in the tables, from outcomes.
+write_storms: objects that are written again and again.
 task_log: log of a reconciler.
 """
 

@@ -57,6 +57,7 @@ from kcm.protocols.messages.lifecycle import (
 )
 from kcm.protocols.messages.outcomes import Settled
 from kcm.protocols.messages.watches import Synced, WatchEvents
+from kcm.protocols.resources import name_of_resource
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.scheduling.events_first import EventsFirst
 from kcm.runtime.scheduling.work_queue import WorkQueue
@@ -131,8 +132,8 @@ class Controller(Actor):
         self._may_begin_since = 0.0
         self._paused = self._draining = self._drained = False
         self._since_pump = 0
-
         self._has_timeouts = settings.has_timeouts
+
     def started(self) -> None:
         now = self.clock.monotonic()
         settings = self._settings
@@ -221,6 +222,7 @@ class Controller(Actor):
                 listener.stop()
             for queue in self._settings.queues:
                 queue.meter.ended()
+            self._settings.meter.write_storms(0)
         if self._functions is not None:
             self._functions.withdraw(self.name, incarnation)
         if self._calls is not None:
@@ -378,6 +380,7 @@ class Controller(Actor):
             for overlay in self._tables.overlays().values():
                 overlay.prune()
             self._peers.look_for_restarts()
+            self._report_write_storms(now)
             if self._may_begin():
                 self._work.review_denied(now)
         self._keys.add_unseen()
@@ -410,6 +413,18 @@ class Controller(Actor):
                 fields=list(patch.fields),
             )
         unreported.clear()
+
+    def _report_write_storms(self, now: float) -> None:
+        storms = self._work.storms
+        for storm in storms.look(now):
+            self.log.warning(
+                "write storm: the controller writes the same object again and again",
+                controller=self._settings.name,
+                resource=name_of_resource(storm.resource),
+                key=storm.key,
+                writes_per_second=round(storm.rate, 1),
+            )
+        self._settings.meter.write_storms(len(storms.storms))
 
     def _may_begin(self) -> bool:
         return self._begun and not self._paused and not self._draining and not self.context.fenced

@@ -17,6 +17,7 @@ from kcm.actors.engine.controller.rights import RequiredRight, Rights, denied_ri
 from kcm.actors.engine.controller.settings import ControllerSettings
 from kcm.actors.engine.controller.sources import Task
 from kcm.actors.engine.controller.task_log import InHand
+from kcm.actors.engine.controller.write_storms import WriteStorms
 from kcm.actors.engine.vitals import InWork
 from kcm.actors.reconciliation import Enqueue, RequeueAfter, Running, Tell, itself
 from kcm.actors.reconciliation.actor_names import DISPATCHER, RECORDER
@@ -25,7 +26,7 @@ from kcm.actors.reconciliation.outside import Outside
 from kcm.protocols.codec import encode, encode_fields
 from kcm.protocols.messages.commands import COMMANDS, Command, Fetch, Get, List, Submit, in_words
 from kcm.protocols.messages.events import Record
-from kcm.protocols.messages.outcomes import Forbidden, Outcome, Refused, Settled, Unknown
+from kcm.protocols.messages.outcomes import Done, Forbidden, Outcome, Refused, Settled, Unknown
 from kcm.runtime.system.actor import Context
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.tables import Tables
@@ -58,6 +59,7 @@ class Work:
     reconciled, failed: number of reconciliations that succeeded and failed.
     moved: monotonic time of the last progress: a key was begun, or received an outcome.
     rights: rights that the API server refused.
+    storms: objects that are written again and again.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class Work:
         self.ticket = context.incarnation * 1_000_000_000
         self.reconciled = self.failed = 0
         self.moved = self._clock.monotonic()
+        self.storms = WriteStorms(self.moved)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -186,6 +189,8 @@ class Work:
             outcome = Unknown(f"malformed answer: {one_line(err)}")
         if self.rights.refused or type(outcome) is Forbidden:
             self._note_right(command, outcome)
+        if type(outcome) is Done:
+            self.storms.wrote(command)
         attempt.outcomes[settled.index] = outcome
         attempt.missing -= 1
         self.moved = self._clock.monotonic()

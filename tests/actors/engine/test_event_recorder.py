@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.engine.event_recorder import COMBINED, Correlator, EventRecorder
@@ -14,6 +15,8 @@ from kcm.actors.engine.vitals import RecorderVitals
 from kcm.protocols.messages.commands import Create, Patch, Submit
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Done, Forbidden, NotFound, Outcome, Settled, Unknown
+from kcm.runtime.metrics.families import DISCARDED_EVENTS
+from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.simulation.world import World
 from kcm.runtime.system.actor import ActorSpec
 from kcm.runtime.system.vitals import Vitals
@@ -141,9 +144,10 @@ class RecorderRig:
         self.world = World(log=log)
         self.system = self.world.system()
         self.submits: list[Any] = []
-        self.vitals = Vitals()
+        self.vitals, self.metrics = Vitals(), Metrics()
         self.system.spawn(ActorSpec(name="dispatcher", build=partial(Probe, kept=self.submits)))
-        self.system.spawn(ActorSpec(name="event-recorder", build=partial(EventRecorder, vitals=self.vitals, seed=1)))
+        build = partial(EventRecorder, vitals=self.vitals, metrics=self.metrics, seed=1)
+        self.system.spawn(ActorSpec(name="event-recorder", build=build))
 
     def record(self, *events: Record) -> None:
         for record in events:
@@ -190,6 +194,15 @@ def test_event_is_written_as_upstream(rig: RecorderRig) -> None:
     )
     assert body["source"] == {"component": "replicaset-controller"}
     assert body["firstTimestamp"] == body["lastTimestamp"] == "2026-01-01T00:00:00Z"
+
+
+def test_event_storm_is_counted_and_its_object_is_logged_once(rig: RecorderRig, logs: LogCapture) -> None:
+    rig.record(*(event(name="web") for _ in range(30)), *(event(name="other") for _ in range(25)))
+    assert rig.metrics.counter(DISCARDED_EVENTS, "replicaset-controller", "rate_limit").value == 5.0
+    storms = [entry for entry in logs.entries if entry["event"].startswith("event storm: ")]
+    assert [(entry["component"], entry["kind"], entry["object"]) for entry in storms] == [
+        ("replicaset-controller", "ReplicaSet", "d/web")
+    ]
 
 
 def test_aggregated_event_has_no_reporting_component_as_upstream(rig: RecorderRig) -> None:
@@ -300,7 +313,8 @@ def test_writes_lost_with_a_dispatcher_are_sent_to_the_next_without_restarted(
     kept: list[Any] = []
     dispatcher = ActorSpec(name="dispatcher", build=partial(Probe, kept=kept))
     system.spawn(dispatcher)
-    system.spawn(ActorSpec(name="event-recorder", build=partial(EventRecorder, vitals=Vitals(), seed=1)))
+    build = partial(EventRecorder, vitals=Vitals(), metrics=Metrics(), seed=1)
+    system.spawn(ActorSpec(name="event-recorder", build=build))
     system.tell("event-recorder", event("first"))
     world.run_for(0)
     system.spawn(dispatcher)  # the manager fails before it sends Restarted to the other actors

@@ -1,0 +1,119 @@
+"""Write storms: an object that its controller writes again and again is logged and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from structlog.testing import LogCapture
+from structlog.typing import FilteringBoundLogger
+
+from kcm.actors.engine.controller.write_storms import MOST_OBJECTS, WriteStorm, WriteStorms
+from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself, must, patch
+from kcm.actors.reconciliation.specs import ControllerSpec, Queue
+from kcm.actors.simulation.cluster import SimulatedCluster
+from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
+from kcm.protocols.objects import Key
+from kcm.protocols.resources import REPLICASETS
+from kcm.runtime.metrics.families import WRITE_STORMS
+from tests.support.objects import replica_set
+
+NAME = "label-controller"
+
+
+def storms_of(rates: Iterator[int], command: Command) -> list[int]:
+    """Return the numbers of the minutes that find a storm. rates: number of writes in each minute."""
+    storms, found = WriteStorms(0.0), []
+    for minute, writes in enumerate(rates, 1):
+        for _ in range(writes):
+            storms.wrote(command)
+        if list(storms.look(60.0 * minute)):
+            found.append(minute)
+    return found
+
+
+UPDATE = Update("apps/v1/replicasets", "default/web", b"")
+
+
+@pytest.mark.parametrize(
+    ("writes", "found"),
+    [
+        ((60, 60, 60, 60), [3]),
+        ((59, 60, 60, 59, 60), []),  # the busy minutes of a rollout
+        ((60, 60, 60, 0, 60, 60, 60), [3, 7]),  # a second storm
+        ((1200, 1200, 1200), [3]),
+    ],
+)
+def test_object_that_is_written_each_second_for_three_minutes_is_a_storm(
+    writes: tuple[int, ...], found: list[int]
+) -> None:
+    assert storms_of(iter(writes), UPDATE) == found
+
+
+@pytest.mark.parametrize(
+    ("command", "counts"),
+    [
+        (UPDATE, True),
+        (Patch("v1/nodes", "n", b"", subresource="status"), True),
+        (Delete("v1/pods", "d/a"), True),
+        (Create("v1/pods", "d", b""), False),
+        (Get("v1/pods", "d/a"), False),
+    ],
+)
+def test_only_writes_of_existing_objects_count(command: Command, counts: bool) -> None:
+    assert bool(storms_of(iter((60, 60, 60)), command)) is counts
+
+
+def test_number_of_counted_objects_is_limited() -> None:
+    storms = WriteStorms(0.0)
+    for number in range(MOST_OBJECTS + 10):
+        storms.wrote(Delete("v1/pods", f"d/{number}"))
+    assert len(storms._writes) == MOST_OBJECTS
+
+
+class Labels:
+    """Reconciler that patches its ReplicaSet. endless: with another value at each sync, which wakes it again."""
+
+    def __init__(self, *, endless: bool) -> None:
+        self._endless, self._syncs = endless, 0
+
+    def reconcile(self, key: Key) -> Reconciliation:
+        self._syncs += 1
+        value = str(self._syncs) if self._endless else "yes"
+        yield from must(patch(REPLICASETS, key, {"metadata": {"labels": {"seen": value}}}))
+        return RequeueAfter(10.0)
+
+
+@pytest.mark.parametrize("endless", [True, False])
+def test_controller_that_its_own_writes_wake_is_named_with_the_object(
+    endless: bool, log: FilteringBoundLogger, logs: LogCapture
+) -> None:
+    cluster = SimulatedCluster(log=log)
+    spec = ControllerSpec(
+        name=NAME,
+        queues=(Queue(watches=(Watch(REPLICASETS, to=itself),)),),
+        build=lambda _context: Labels(endless=endless),
+        qps=5.0,
+        burst=5,
+    )
+    system = cluster.manager(controllers=[spec])
+    cluster.create(REPLICASETS, replica_set("web"))
+    cluster.run_for(300.0)
+    storms = [entry for entry in logs.entries if entry["event"].startswith("write storm: ")]
+    named = [(entry["controller"], entry["resource"], entry["key"]) for entry in storms]
+    assert named == ([(NAME, "replicasets.apps", "default/web")] if endless else [])
+    assert system.metrics.gauge(WRITE_STORMS, NAME).value == float(endless)
+    if endless:
+        assert storms[0]["writes_per_second"] == pytest.approx(5.0, abs=0.5)
+        cluster.delete(REPLICASETS, "default/web")
+        cluster.run_for(130.0)
+        assert system.metrics.gauge(WRITE_STORMS, NAME).value == 0.0
+
+
+def test_storm_names_the_rate() -> None:
+    storms = WriteStorms(0.0)
+    for minute in (1, 2, 3):
+        for _ in range(120):
+            storms.wrote(UPDATE)
+        list(storms.look(60.0 * minute))
+    assert storms.storms == (WriteStorm("apps/v1/replicasets", "default/web", 2.0),)
