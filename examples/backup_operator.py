@@ -6,11 +6,13 @@ python examples/backup_operator.py --kubeconfig ~/.kube/config --backup-service=
 """
 
 import sys
+from pathlib import Path
 
 from backup_service import BackupClient, BackupService
 
 from kcm import ControllerSpec, Key, Queue, Reconciliation, RequeueAfter, Resource, Tables, Watch, main
 from kcm.commands import record
+from kcm.manifests import DefinitionFile, Permission
 from kcm.objects import is_deleting, uid_of
 from kcm.specs import ControllerContext, ControllerOptions, flag, itself
 from kcm.steps import call, ensure_finalizer, patch_status, remove_finalizer
@@ -66,6 +68,8 @@ def backup_spec(service: BackupService | None = None) -> ControllerSpec:
         queues=(Queue(watches=(Watch(BACKUPS, to=itself),)),),
         options=BackupOptions,
         build=build,
+        permissions=(Permission(BACKUPS, ("patch",)), Permission(BACKUPS, ("patch",), "status")),
+        definitions=(DefinitionFile(BACKUPS, Path(__file__).with_name("backup-crd.yml")),),
     )
 
 

@@ -10,6 +10,7 @@ import base64
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -31,6 +32,7 @@ from kcm import (
     mutate,
     validate,
 )
+from kcm.manifests import DefinitionFile, Permission
 from kcm.objects import key_of, name_of, namespace_of, own
 from kcm.specs import ControllerContext, its_controller, itself
 from kcm.steps import call, ensure, patch_status
@@ -125,15 +127,17 @@ def to_beta(obj: Object) -> Object:
     return {**obj, "spec": {**spec, "domain": first} | ({"moreDomains": more} if more else {})}
 
 
-def certificate_spec(issue: Issue) -> ControllerSpec:
+def certificate_spec(issue: Issue = issue) -> ControllerSpec:
     return ControllerSpec(
         name="domain-certificate-controller",
         queues=(Queue(watches=(Watch(CERTIFICATES, to=itself), Watch(SECRETS, to=its_controller(CERTIFICATES)))),),
         build=lambda context: CertificateReconciler(context, issue),
         admission=(mutate(CERTIFICATES, with_defaults), validate(CERTIFICATES, check)),
         conversion=(convert(BETA, CERTIFICATES, from_beta), convert(CERTIFICATES, BETA, to_beta)),
+        permissions=(Permission(SECRETS, ("ensure",)), Permission(CERTIFICATES, ("patch",), "status")),
+        definitions=(DefinitionFile(CERTIFICATES, Path(__file__).with_name("certificate-crd.yml")),),
     )
 
 
 if __name__ == "__main__":
-    sys.exit(main([certificate_spec(issue)], name="certificate-operator"))
+    sys.exit(main([certificate_spec()], name="certificate-operator"))

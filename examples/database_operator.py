@@ -9,12 +9,14 @@ A Database with `backup: true` waits before an upgrade for a Backup, which backu
 import secrets
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from backup_operator import BACKUPS
 
 from kcm import ControllerSpec, Key, Object, Queue, Reconciliation, Resource, Watch, main
 from kcm.commands import create, delete, record
+from kcm.manifests import DefinitionFile, Permission
 from kcm.objects import (
     controlled_by,
     find_condition,
@@ -198,6 +200,12 @@ DATABASE = ControllerSpec(
         ),
     ),
     build=Databases,
+    permissions=(
+        *(Permission(each, ("ensure",)) for each in DEPENDENTS),
+        Permission(PODS, ("delete",)),
+        Permission(DATABASES, ("patch",), "status"),
+    ),
+    definitions=(DefinitionFile(DATABASES, Path(__file__).with_name("database-crd.yml")),),
 )
 
 

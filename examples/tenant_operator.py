@@ -5,6 +5,7 @@ python examples/tenant_operator.py --kubeconfig ~/.kube/config
 """
 
 import sys
+from pathlib import Path
 from typing import Any
 
 from directory import Directory
@@ -21,6 +22,7 @@ from kcm import (
     main,
 )
 from kcm.commands import delete, record
+from kcm.manifests import DefinitionFile, Permission
 from kcm.objects import controlled_by, is_deleting, key_of, name_of, own, owned, set_condition, uid_of
 from kcm.specs import ControllerContext, its_controller, itself
 from kcm.steps import Step, call, ensure, ensure_finalizer, must, patch_status, remove_finalizer
@@ -30,6 +32,7 @@ TENANTS = Resource(group="example.com", version="v1", plural="tenants", kind="Te
 NAMESPACES = Resource(version="v1", plural="namespaces", kind="Namespace", namespaced=False)
 QUOTAS = Resource(version="v1", plural="resourcequotas", kind="ResourceQuota")
 BINDINGS = Resource(group=RBAC, version="v1", plural="rolebindings", kind="RoleBinding")
+CLUSTER_ROLES = Resource(group=RBAC, version="v1", plural="clusterroles", kind="ClusterRole", namespaced=False)
 ACCOUNT = "example.com/account"  # the finalizer
 SOON = RequeueAfter(1.0)  # no event reports that an account is open or a name is free
 
@@ -103,14 +106,28 @@ class Tenants:
             yield record(TENANTS, tenant, "Normal" if ready else "Warning", reason, message)
 
 
-def tenant_spec(directory: Directory) -> ControllerSpec:
+PERMISSIONS = (
+    Permission(TENANTS, ("patch",)),  # for the finalizer
+    Permission(TENANTS, ("patch",), "status"),
+    Permission(NAMESPACES, ("ensure", "delete")),
+    Permission(QUOTAS, ("ensure",)),
+    Permission(BINDINGS, ("ensure",)),
+    Permission(CLUSTER_ROLES, ("bind",), names=("admin",)),  # to grant more than it may do itself
+)
+
+
+def tenant_spec(directory: Directory | None = None) -> ControllerSpec:
+    """Return the controller. directory: None for one in memory."""
+    known = directory or Directory()
     dependents = (Watch(each, to=its_controller(TENANTS)) for each in (NAMESPACES, QUOTAS, BINDINGS))
     return ControllerSpec(
         name="tenant-controller",
         queues=(Queue(watches=(Watch(TENANTS, to=itself), *dependents)),),
-        build=lambda context: Tenants(context, directory),
+        build=lambda context: Tenants(context, known),
+        permissions=PERMISSIONS,
+        definitions=(DefinitionFile(TENANTS, Path(__file__).with_name("tenant-crd.yml")),),
     )
 
 
 if __name__ == "__main__":
-    sys.exit(main([tenant_spec(Directory())], name="tenant-operator"))
+    sys.exit(main([tenant_spec()], name="tenant-operator"))

@@ -2,11 +2,13 @@
 
 kubectl apply -f examples/website-crd.yml -f examples/website.yml
 python examples/website_controller.py --kubeconfig ~/.kube/config
+run-kcm manifests examples/website_controller.py:WEBSITE      # for a cluster with RBAC
 
 It runs beside the cluster's controller manager, with a Lease of its own.
 """
 
 import sys
+from pathlib import Path
 
 from kcm import (
     ControllerSpec,
@@ -20,6 +22,7 @@ from kcm import (
     main,
 )
 from kcm.commands import record
+from kcm.manifests import DefinitionFile, Permission
 from kcm.objects import is_deleting, name_of, own
 from kcm.outcomes import AlreadyExists, CommandError
 from kcm.specs import itself
@@ -71,6 +74,8 @@ WEBSITE = ControllerSpec(
     # A Deployment has the name of its Website, and so has a conflicting Deployment of another owner.
     queues=(Queue(watches=(Watch(WEBSITES, to=itself), Watch(DEPLOYMENTS, to=itself))),),
     build=lambda context: Websites(tables=context.tables),
+    permissions=(Permission(DEPLOYMENTS, ("ensure",)), Permission(WEBSITES, ("patch",), "status")),
+    definitions=(DefinitionFile(WEBSITES, Path(__file__).with_name("website-crd.yml")),),
 )
 
 

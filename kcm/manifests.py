@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kcm.actors.reconciliation.definitions import (
         CelRule,
         Definition,
+        DefinitionFile,
         PrinterColumn,
         ScaleSubresource,
         cel,
@@ -26,6 +27,7 @@ else:
             "PrinterColumn": "kcm.actors.reconciliation.definitions:PrinterColumn",
             "custom_resource_definitions": "kcm.actors.command.generation.manifests:custom_resource_definitions",
             "Definition": "kcm.actors.reconciliation.definitions:Definition",
+            "DefinitionFile": "kcm.actors.reconciliation.definitions:DefinitionFile",
             "GenerationError": "kcm.actors.command.generation.manifests:GenerationError",
             "list_map": "kcm.actors.reconciliation.definitions:list_map",
             "Permission": "kcm.actors.reconciliation.watches:Permission",
@@ -37,6 +39,7 @@ else:
 __all__ = [
     "CelRule",
     "Definition",
+    "DefinitionFile",
     "GenerationError",
     "Permission",
     "PrinterColumn",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -168,6 +169,23 @@ class Definition(DefinedResource, frozen=True):
     def all_versions(self) -> tuple[Resource[Any], ...]:
         """Return the resource in all its versions, the stored one first."""
         return (self.resource, *self.versions)
+
+
+class DefinitionFile(DefinedResource, frozen=True):
+    """CustomResourceDefinition of an operator that exists as a YAML file, and is not generated from models.
+
+    DefinitionFile(BACKUPS, Path(__file__).with_name("backup-crd.yml"))
+
+    resource: in a version of the file.
+    path: of the file, which contains one CustomResourceDefinition. It is read when manifests are generated.
+    """
+
+    path: Path
+
+    def __post_init__(self) -> None:
+        """Check the fields. Raises TypeError."""
+        check_type("a DefinitionFile", self.resource, Resource, "a Resource")
+        check_type(f"path of the DefinitionFile of {self.resource.name}", self.path, Path, "a Path")
 
 
 def _are(expected: type, words: str) -> Callable[[str, Any], None]:

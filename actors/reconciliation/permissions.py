@@ -70,7 +70,7 @@ def grants_of(spec: ControllerSpec, options: Options) -> tuple[Grant, ...]:
     for permission in spec.permissions or ():
         spaces = where.get(permission.resource.id) if permission.namespaces is None else permission.namespaces
         verbs = [verb for each in permission.verbs for verb in (ENSURE if each == "ensure" else (each,))]
-        found += _grants(permission.resource, permission.subresource, verbs, spaces)
+        found += _grants(permission.resource, permission.subresource, verbs, spaces, permission.names)
     where_events = sorted({grant.namespace for grant in found}) if found and is_namespaced(found) else [""]
     found += [Grant(namespace, EVENTS.group, EVENTS.plural, ("create", "patch")) for namespace in where_events]
     return tuple(dict.fromkeys(found))

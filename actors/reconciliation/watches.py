@@ -18,7 +18,7 @@ from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
 Namespaces = tuple[str, ...] | Callable[[Options], Iterable[str] | None] | None
-VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "bind", "escalate")
 K_co = TypeVar("K_co", covariant=True)
 
 
@@ -178,11 +178,13 @@ class Permission(_OfResource, frozen=True):
     verbs: of VERBS; "ensure" stands for get, create and patch, which the step `ensure` needs.
     subresource: "status" for patch_status; "" for the object itself.
     namespaces: None for those of the controller's watches and reads of the resource, or all without such watches.
+    names: of the objects; empty for all. The API server cannot require a name of `create`.
     """
 
     verbs: tuple[str, ...]
     subresource: str = ""
     namespaces: tuple[str, ...] | None = None
+    names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Check the fields. Raises TypeError and ValueError."""
@@ -192,6 +194,9 @@ class Permission(_OfResource, frozen=True):
         if not self.verbs:
             raise ValueError(f"{what} are some of ensure, {', '.join(VERBS)}")
         check_text(f"subresource of the Permission of {self.resource}", self.subresource, may_be_empty=True)
+        check_each(f"names of the Permission of {self.resource}", self.names, check_text)
+        if self.names and {"create", "ensure"} & {*self.verbs}:
+            raise ValueError(f"{what}: a creation cannot be permitted by name; declare two Permissions")
         if self.namespaces is not None:
             check_each(f"namespaces of the Permission of {self.resource}", self.namespaces, check_text)
             if not self.resource.namespaced:

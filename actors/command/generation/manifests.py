@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from kcm.actors.command.generation.schemas import SchemaError, add_rule, inexpressible, schema_of
 from kcm.actors.command.main import PORT
+from kcm.actors.command.manifests import ManifestError, check_manifests, read_manifests
 from kcm.actors.engine.webhooks.certificates import certificates_spec
 from kcm.actors.engine.webhooks.configurations import (
     MUTATING_CONFIGURATIONS,
@@ -21,7 +22,7 @@ from kcm.actors.engine.webhooks.configurations import (
 from kcm.actors.engine.webhooks.settings import PORT as WEBHOOK_PORT
 from kcm.actors.engine.webhooks.settings import SERVICE_PORT, WebhookServing
 from kcm.actors.options import Options
-from kcm.actors.reconciliation.definitions import Definition, PrinterColumn
+from kcm.actors.reconciliation.definitions import Definition, DefinitionFile, PrinterColumn
 from kcm.actors.reconciliation.permissions import (
     Grant,
     declares_permissions,
@@ -30,6 +31,7 @@ from kcm.actors.reconciliation.permissions import (
     policy_rules,
 )
 from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.actors.reconciliation.watches import DefinedResource
 from kcm.protocols.objects import Object, name_of, split_key
 from kcm.protocols.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, LEASES, SECRETS, Resource
 from kcm.runtime.serving.webhook_pages import WebhookHost
@@ -89,9 +91,9 @@ def custom_resource_definitions(specs: Iterable[ControllerSpec], serving: Webhoo
     Raises GenerationError.
     """
     specs = tuple(specs)
-    found: dict[str, Definition] = {}
+    found: dict[str, DefinedResource] = {}
     for spec in specs:
-        for definition in _definitions(spec):
+        for definition in spec.definitions:
             name = definition.resource.name
             if found.setdefault(name, definition) != definition:
                 raise GenerationError(f"{spec.name} and another controller define {name} differently")
@@ -103,7 +105,7 @@ def custom_resource_definitions(specs: Iterable[ControllerSpec], serving: Webhoo
         obj = definition_object(found[name])
         if name in conversions and serving is not None:
             missing = {each.source.version for each in conversions[name]} - {
-                each.version for each in found[name].all_versions
+                version["name"] for version in obj["spec"]["versions"]
             }
             if missing:
                 raise GenerationError(f"the Definition of {name} lacks version {min(missing)}, which is converted")
@@ -116,9 +118,12 @@ def _definitions(spec: ControllerSpec) -> list[Definition]:
     return [each for each in spec.definitions if isinstance(each, Definition)]
 
 
-def definition_object(definition: Definition) -> Object:
+def definition_object(definition: DefinedResource) -> Object:
     """Return the CustomResourceDefinition. Raises GenerationError."""
     resource = definition.resource
+    if isinstance(definition, DefinitionFile):
+        return _read_definition(definition)
+    assert isinstance(definition, Definition), definition
     names: Object = {
         "plural": resource.plural,
         "singular": definition.singular or resource.kind.lower(),
@@ -140,6 +145,23 @@ def definition_object(definition: Definition) -> Object:
             "versions": [_version(definition, each) for each in definition.all_versions],
         },
     }
+
+
+def _read_definition(definition: DefinitionFile) -> Object:
+    """Return the object in the file. Raises GenerationError if it is not the definition of this resource."""
+    resource, path = definition.resource, definition.path
+    try:
+        manifests = read_manifests(path)
+        check_manifests(manifests)
+    except ManifestError as err:
+        raise GenerationError(f"the definition of {resource.name} cannot be read: {err}") from err
+    crds = [each.obj for each in manifests if each.obj["kind"] == CUSTOM_RESOURCE_DEFINITIONS.kind]
+    if [name_of(crd) for crd in crds] != [resource.name]:
+        raise GenerationError(f"{path} does not contain one CustomResourceDefinition {resource.name}")
+    (crd,) = crds
+    if resource.version not in (version["name"] for version in crd["spec"]["versions"]):
+        raise GenerationError(f"{path} does not define version {resource.version} of {resource.name}")
+    return crd
 
 
 def _version(definition: Definition, resource: Resource[Any]) -> Object:

@@ -98,6 +98,10 @@ SPEC = ControllerSpec(
     ),
 )
 SPECS = (SPEC,)
+CLUSTER_ROLES = Resource(
+    group="rbac.authorization.k8s.io", version="v1", plural="clusterroles", kind="ClusterRole", namespaced=False
+)
+BINDING = replace(SPEC, permissions=(Permission(CLUSTER_ROLES, ("bind",), names=("admin",)),))
 WITHOUT_PERMISSIONS = replace(SPEC, permissions=None)
 IN_SHOP = replace(
     SPEC,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from msgspec.structs import replace
 
 from kcm.actors.command import run_kcm
 from kcm.actors.command.generation.command import yaml_text
-from kcm.manifests import Definition, Permission, custom_resource_definitions
+from kcm.manifests import Definition, DefinitionFile, GenerationError, Permission, custom_resource_definitions
 from kcm.outcomes import CommandError, Invalid
 from kcm.protocols.resources import CUSTOM_RESOURCE_DEFINITIONS
 from kcm.testing import SimulatedCluster
@@ -222,3 +224,49 @@ def test_a_permission_in_another_namespace_is_missing(world: SimulatedCluster) -
 def test_an_invalid_declaration_is_refused(make: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         make()
+
+
+def of_file(path: Path) -> Any:
+    return custom_resource_definitions([replace(SPEC, definitions=(DefinitionFile(WEBSITES, path),))])
+
+
+def test_a_definition_in_a_file_is_kept_as_it_is(tmp_path: Path) -> None:
+    (generated,) = custom_resource_definitions([SPEC])
+    path = tmp_path / "crd.yaml"
+    path.write_text(yaml_text([generated]))
+    assert of_file(path) == [generated]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (
+            ("websites.example.com", "sites.example.com"),
+            "not contain one CustomResourceDefinition websites.example.com",
+        ),
+        (("scope: Namespaced", "scope: 3"), "the definition of websites.example.com cannot be read: "),
+        (("name: v1", "name: v2"), "does not define version v1 of websites.example.com"),
+        (("apiVersion: ", "apiVersion: }"), "crd.yaml"),
+    ],
+)
+def test_a_file_without_the_definition_is_an_error(change: tuple[str, str], text: str, tmp_path: Path) -> None:
+    path = tmp_path / "crd.yaml"
+    path.write_text(yaml_text(custom_resource_definitions([SPEC])).replace(*change))
+    with pytest.raises(GenerationError, match=re.escape(text)):
+        of_file(path)
+
+
+def test_a_missing_file_and_a_file_of_another_resource_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(GenerationError, match=r"cannot read .*absent\.yaml: No such file"):
+        of_file(tmp_path / "absent.yaml")
+    path = tmp_path / "map.yaml"
+    path.write_text("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}")
+    with pytest.raises(GenerationError, match=r"does not contain one CustomResourceDefinition websites\.example\.com"):
+        of_file(path)
+
+
+def test_a_permission_by_name_is_a_rule_of_that_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match="a creation cannot be permitted by name"):
+        Permission(CONFIGMAPS, ("ensure",), names=("a",))
+    objects = manifests(capsys, f"{HERE}:BINDING")
+    assert ("bind", "clusterroles", "admin") in rules(objects, "ClusterRole")
