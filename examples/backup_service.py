@@ -1,21 +1,14 @@
 """Service that makes backups of volumes over HTTP: a client for the backup operator, and a service in memory for tests.
 
 PUT /backups/NUMBER {"source": SOURCE}    starts a backup, or looks at it: {"state": Running, Done or Failed, "bytes"}
-DELETE /backups/NUMBER                    deletes it: 202, and 404 once it does not exist
-
-A number is never used again: PUT of a deleted number is 410.
+DELETE /backups/NUMBER                    deletes it: see remote_service.py
 """
 
-import json
-import threading
-import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+
+from remote_service import RemoteClient, RemoteMemory, Stored, http_server
 
 
 class BackupService(Protocol):
@@ -31,127 +24,39 @@ class BackupService(Protocol):
         """Delete the backup. Return True once it does not exist."""
 
 
-class BackupClient:
-    """Client of the service. Raises OSError if the service cannot be reached or refuses.
+class BackupClient(RemoteClient):
+    """Client of the service. url: such as "http://127.0.0.1:8080"."""
 
-    url: of the service, such as "http://127.0.0.1:8080".
-    """
-
-    def __init__(self, url: str, *, timeout: float = 5.0) -> None:
-        self._url, self._timeout = url.rstrip("/"), timeout
+    def __init__(self, url: str) -> None:
+        super().__init__(f"{url.rstrip('/')}/backups")
 
     def start(self, number: str, source: str) -> dict[str, Any]:
-        return self._request("PUT", number, {"source": source})
-
-    def delete(self, number: str) -> bool:
-        try:
-            self._request("DELETE", number)
-        except HTTPError as err:
-            if err.code != HTTPStatus.NOT_FOUND:
-                raise
-            return True
-        return False
-
-    def _request(self, method: str, number: str, body: object = None) -> dict[str, Any]:
-        data = None if body is None else json.dumps(body).encode()
-        request = Request(f"{self._url}/backups/{number}", data, {"Content-Type": "application/json"}, method=method)
-        with urlopen(request, timeout=self._timeout) as response:
-            answer: dict[str, Any] = json.load(response)
-            return answer
+        return self.put(number, {"source": source})
 
 
-@dataclass
-class StoredBackup:
-    source: str
+@dataclass(kw_only=True)
+class StoredBackup(Stored):
     ready: float  # time when it is complete
-    deleted: float | None = None  # time when it ceases to exist
+
+    @property
+    def source(self) -> str:
+        return self.title
 
 
-class GoneError(OSError):
-    """The backup was deleted."""
-
-
-class MemoryService:
-    """Service in memory. A source that contains "broken" fails.
-
-    now: a clock, in seconds.
-    takes: seconds that a backup, and its deletion, takes.
-    """
-
-    def __init__(self, *, now: Callable[[], float] = time.monotonic, takes: float = 0.2) -> None:
-        self._now, self._takes = now, takes
-        self._lock = threading.Lock()
-        self._stored: dict[str, StoredBackup] = {}
-        self._deleted: set[str] = set()
+class MemoryService(RemoteMemory[StoredBackup]):
+    """Service in memory. A source that contains "broken" fails."""
 
     def start(self, number: str, source: str) -> dict[str, Any]:
-        with self._lock:
-            self._expire()
-            if number in self._deleted or (number in self._stored and self._stored[number].deleted is not None):
-                raise GoneError(f"backup {number} was deleted")
-            if number not in self._stored:
-                self._stored[number] = StoredBackup(source, self._now() + self._takes)
-            return self._shown(self._stored[number])
+        return self.put(number, {"source": source})
 
-    def delete(self, number: str) -> bool:
-        with self._lock:
-            self._expire()
-            stored = self._stored.get(number)
-            if stored is None:
-                self._deleted.add(number)
-            elif stored.deleted is None:
-                stored.deleted = self._now() + self._takes
-            return stored is None
-
-    def stored(self) -> dict[str, StoredBackup]:
-        """Return all backups that exist, by number."""
-        with self._lock:
-            self._expire()
-            return dict(self._stored)
-
-    def _shown(self, backup: StoredBackup) -> dict[str, Any]:
-        if self._now() < backup.ready:
+    def _accept(self, number: str, thing: StoredBackup | None, body: Mapping[str, Any]) -> dict[str, Any]:
+        if thing is None:
+            thing = self._things[number] = StoredBackup(title=str(body["source"]), ready=self._now() + self._takes)
+        if self._now() < thing.ready:
             return {"state": "Running", "bytes": 0}
-        if "broken" in backup.source:
+        if "broken" in thing.source:
             return {"state": "Failed", "bytes": 0}
-        return {"state": "Done", "bytes": 1000 * len(backup.source)}
-
-    def _expire(self) -> None:
-        for number, backup in list(self._stored.items()):
-            if backup.deleted is not None and backup.deleted <= self._now():
-                del self._stored[number]
-                self._deleted.add(number)
-
-
-def http_server(service: MemoryService, port: int = 0) -> ThreadingHTTPServer:
-    """Return a server of this service on loopback, whose serve_forever() the caller runs."""
-
-    class BackupHandler(BaseHTTPRequestHandler):
-        def do_PUT(self) -> None:
-            body = json.loads(self.rfile.read(min(int(self.headers["Content-Length"]), 10_000)))
-            try:
-                self._answer(HTTPStatus.OK, service.start(self._number(), str(body["source"])))
-            except GoneError:
-                self._answer(HTTPStatus.GONE, {})
-
-        def do_DELETE(self) -> None:
-            gone = service.delete(self._number())
-            self._answer(HTTPStatus.NOT_FOUND if gone else HTTPStatus.ACCEPTED, {})
-
-        def _number(self) -> str:
-            return self.path.removeprefix("/backups/")
-
-        def _answer(self, status: HTTPStatus, body: object) -> None:
-            data = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    return ThreadingHTTPServer(("127.0.0.1", port), BackupHandler)
+        return {"state": "Done", "bytes": 1000 * len(thing.source)}
 
 
 if __name__ == "__main__":

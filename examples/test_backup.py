@@ -6,16 +6,15 @@ python -m kcm.simulate --setting test_backup:SETTING --seeds 1000
 
 import functools
 import random
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from backup_operator import BACKUPS, ENDED, STORED, backup_spec
-from backup_service import BackupClient, MemoryService, http_server
+from backup_service import BackupClient, MemoryService
 from kubernetes import client, config
+from remote_checks import OneForEach, change, create, lose_status, serving, until
 from test_website import CRDS, manifest
 
 from kcm import ControllerSystem, Object, api_transport
@@ -36,45 +35,15 @@ from kcm.testing import (
 
 SOURCES = ("orders", "orders-archive", "broken-disk")
 
-# User actions. A user of a reduced scenario may change a backup that was never created.
-
-
-def create(at: float, name: str, source: str) -> Action:
-    def do(cluster: SimulatedCluster) -> bool:
-        there = cluster.get(BACKUPS, f"default/{name}")
-        if there is None:
-            cluster.create(BACKUPS, {"metadata": {"name": name, "namespace": "default"}, "spec": {"source": source}})
-        return there is None or not is_deleting(there)  # retried until its predecessor is deleted
-
-    return Action(at, f"backup {name} of {source} is created", do)
-
-
-def delete(at: float, name: str) -> Action:
-    def do(cluster: SimulatedCluster) -> bool:
-        if cluster.get(BACKUPS, f"default/{name}") is not None:
-            cluster.delete(BACKUPS, f"default/{name}")
-        return True
-
-    return Action(at, f"backup {name} is deleted", do)
-
-
-def clear_status(at: float, name: str) -> Action:
-    """Remove the status, as a restore of objects from a backup of the cluster does."""
-
-    def do(cluster: SimulatedCluster) -> bool:
-        if cluster.get(BACKUPS, f"default/{name}") is not None:
-            cluster.merge(BACKUPS, f"default/{name}", {"status": None}, subresource="status")
-        return True
-
-    return Action(at, f"the status of backup {name} is lost", do)
+# User actions.
 
 
 def life_of(name: str, scenario: Scenario, chance: random.Random) -> Iterator[Action]:
     yield from scenario.life(
         chance,
-        make=lambda at: iter([create(at, name, chance.choice(SOURCES))]),
-        changes=[lambda at: iter([clear_status(at, name)])],
-        remove=lambda at: iter([delete(at, name)]),
+        make=lambda at: iter([create(at, BACKUPS, name, {"source": chance.choice(SOURCES)})]),
+        changes=[lambda at: iter([lose_status(at, BACKUPS, name)])],
+        remove=lambda at: iter([change(at, BACKUPS, name, None)]),
         most=5,
     )
 
@@ -117,34 +86,19 @@ def end_state(cluster: SimulatedCluster) -> dict[str, Any]:
     }
 
 
-class CopiesOfBackups:
-    """A Backup has its finalizer before its copy, one copy, and is deleted after its copy; an ended phase remains."""
+class BrokenIsNotDone:
+    """A Backup of a volume that cannot be copied is never Done."""
 
-    name = "one copy, for as long as there is a Backup"
-
-    def __init__(self, cluster: SimulatedCluster) -> None:
-        self._cluster = cluster
-        self._known: set[str] = set()
+    name = "a broken volume is not backed up"
 
     def observe(self, observation: Observation, fail: Fail) -> None:
-        stored = self._cluster.outside.stored()
-        backups = {backup["metadata"]["uid"]: backup for backup in self._cluster.list(BACKUPS)}
-        for number in stored.keys() - self._known:
-            self._known.add(number)
-            if STORED not in backups.get(number, {}).get("metadata", {}).get("finalizers", []):
-                fail(
-                    f"copy {number} of {stored[number].source} is started, but no Backup with this uid has a finalizer"
-                )
         if isinstance(observation, Committed):
-            for change in observation.changes:
-                if change.storage != "backups.example.com":
-                    continue
-                backup = decode_object(change.raw)
-                uid, name = backup["metadata"]["uid"], backup["metadata"]["name"]
-                if change.type == "DELETED" and uid in stored:
-                    fail(f"{name} is deleted before its copy {uid}")
-                if backup.get("status", {}).get("phase") == "Done" and "broken" in backup["spec"]["source"]:
-                    fail(f"{name} is Done, but {backup['spec']['source']} cannot be copied")
+            for committed in observation.changes:
+                if committed.storage == BACKUPS.name:
+                    backup = decode_object(committed.raw)
+                    source, phase = backup["spec"]["source"], backup.get("status", {}).get("phase")
+                    if phase == "Done" and "broken" in source:
+                        fail(f"{backup['metadata']['name']} is Done, but {source} cannot be copied")
 
 
 TRIAL = Trial(
@@ -152,7 +106,7 @@ TRIAL = Trial(
     actions=actions,
     unsettled=unsettled,
     end_state=end_state,
-    invariants=lambda cluster, _options: (CopiesOfBackups(cluster),),
+    invariants=lambda cluster, _options: (OneForEach(cluster, BACKUPS, STORED, "copy"), BrokenIsNotDone()),
 )
 
 SETTING = Setting(
@@ -173,35 +127,21 @@ def test_copies_match_the_backups_after_faults(seed: int) -> None:
 
 def test_copy_is_made_and_deleted_over_http(kubeconfig: Path) -> None:
     service = MemoryService()
-    server = http_server(service)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{server.server_port}"
-    try:
-        with config.new_client_from_config(str(kubeconfig)) as api:
-            client.ApiextensionsV1Api(api).create_custom_resource_definition(manifest("backup-crd.yml"))
-            where = ("example.com", "v1", "default", "backups")
-            backups: Any = client.CustomObjectsApi(api)
-            spec = backup_spec(BackupClient(url))
-            with api_transport(kubeconfig) as transport, ControllerSystem(transport=transport, controllers=(spec,)):
-                backups.create_namespaced_custom_object(*where, manifest("backup.yml"))
-                uid = backups.get_namespaced_custom_object(*where, "monday")["metadata"]["uid"]
+    with serving(service) as url, config.new_client_from_config(str(kubeconfig)) as api:
+        client.ApiextensionsV1Api(api).create_custom_resource_definition(manifest("backup-crd.yml"))
+        where = ("example.com", "v1", "default", "backups")
+        backups: Any = client.CustomObjectsApi(api)
+        spec = backup_spec(BackupClient(url))
+        with api_transport(kubeconfig) as transport, ControllerSystem(transport=transport, controllers=(spec,)):
+            backups.create_namespaced_custom_object(*where, manifest("backup.yml"))
+            uid = backups.get_namespaced_custom_object(*where, "monday")["metadata"]["uid"]
 
-                def phase() -> Any:
-                    return backups.get_namespaced_custom_object(*where, "monday").get("status", {}).get("phase")
+            def phase() -> Any:
+                return backups.get_namespaced_custom_object(*where, "monday").get("status", {}).get("phase")
 
-                until(lambda: phase() in ENDED)
-                assert phase() == "Done"
-                assert service.stored()[uid].source == "orders"
-                backups.delete_namespaced_custom_object(*where, "monday")
-                until(lambda: not backups.list_namespaced_custom_object(*where)["items"])
-                assert service.stored() == {}
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
-def until(holds: Any, within: float = 30.0) -> None:
-    deadline = time.monotonic() + within
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+            until(lambda: phase() in ENDED)
+            assert phase() == "Done"
+            assert service.stored()[uid].source == "orders"
+            backups.delete_namespaced_custom_object(*where, "monday")
+            until(lambda: not backups.list_namespaced_custom_object(*where)["items"])
+            assert service.stored() == {}

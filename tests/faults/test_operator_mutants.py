@@ -8,7 +8,7 @@ import pytest
 
 from kcm.actors.simulation.campaign.checks import check
 from kcm.actors.simulation.campaign.failure_reports import recorded, report
-from tests.faults.mutants.backups import BACKUPS
+from tests.faults.mutants.backups import BACKUPS, RECORDS
 from tests.faults.mutants.databases import DATABASES
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.tenants import TENANTS
@@ -35,6 +35,14 @@ BACKUP_CAUSES = {
     "done when started": (0, r"\w+ is Done, but broken-disk cannot be copied"),
     "new number for each call": (0, r"copy \S+-\d+ of \S+ is started, but no Backup with this uid"),
 }
+RECORD_CAUSES = {
+    "finalizer missing": (0, r"record \S+ of \S+ A is started, but no DnsRecord with this uid has a finalizer"),
+    "no requeue": (
+        0,
+        r"\w+ reports .*'Propagating'.*, and is Active|still being deleted, and the provider has no record",
+    ),
+    "edit not repaired": (1, r"\S+ A has \('203.0.113.9',\) for \d+ s, not"),
+}
 DATABASE_CAUSES = {
     "all pods at once": (0, r"orders-\d is deleted before the replacement of orders-\d is ready"),
     "primary first": (0, r"the primary is deleted, and orders-\d still has its version"),
@@ -46,6 +54,7 @@ DATABASE_CAUSES = {
 OPERATORS = (
     ("tenant", TENANTS, TENANT_CAUSES),
     ("backup", BACKUPS, BACKUP_CAUSES),
+    ("dns", RECORDS, RECORD_CAUSES),
     ("database", DATABASES, DATABASE_CAUSES),
 )
 CASES = [

@@ -23,10 +23,12 @@ from tests.support.examples import (
     backup_operator,
     certificate_operator,
     database_operator,
+    dns_operator,
     tenant_operator,
     test_backup,
     test_certificate,
     test_database,
+    test_dns,
     test_tenant_faults,
     test_website_faults,
     website_controller,
@@ -37,6 +39,7 @@ OPERATORS: dict[str, tuple[ControllerSpec, Setting]] = {
     "tenant_operator.py:tenant_spec": (tenant_operator.tenant_spec(), test_tenant_faults.SETTING),
     "backup_operator.py:backup_spec": (backup_operator.backup_spec(), test_backup.SETTING),
     "database_operator.py:DATABASE": (database_operator.DATABASE, test_database.SETTING),
+    "dns_operator.py:dns_spec": (dns_operator.dns_spec(), test_dns.SETTING),
     "certificate_operator.py:certificate_spec": (certificate_operator.certificate_spec(), test_certificate.SETTING),
 }
 EXAMPLES = Path(backup_operator.__file__).parent
@@ -74,11 +77,15 @@ def without(spec: ControllerSpec, permission: Permission, setting: Setting) -> S
 @pytest.mark.parametrize(("spec", "setting", "permission"), [*cases()])
 def test_missing_permission_is_found_and_named(spec: ControllerSpec, setting: Setting, permission: Permission) -> None:
     planted = without(spec, permission, setting)
-    found = next((text for seed in SEEDS for text in map(str, check(seed, setting=planted, compared=False).violations)), "")
+    found = next(
+        (text for seed in SEEDS for text in map(str, check(seed, setting=planted, compared=False).violations)), ""
+    )
     resource = permission.resource
     what = f"{resource.plural}/{permission.subresource}" if permission.subresource else resource.plural
     name = f"{what}.{resource.group}" if resource.group else what
-    assert re.search(rf"{spec.name} may not \w+ {re.escape(name)}: declare Permission\(<{resource.plural}>", found), found
+    assert re.search(rf"{spec.name} may not \w+ {re.escape(name)}: declare Permission\(<{resource.plural}>", found), (
+        found
+    )
 
 
 @pytest.mark.parametrize("name", OPERATORS)

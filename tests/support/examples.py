@@ -10,10 +10,12 @@ sys.path.append(str(Path(__file__).parents[2] / "examples"))
 import backup_operator
 import certificate_operator
 import database_operator
+import dns_operator
 import tenant_operator
 import test_backup
 import test_certificate
 import test_database
+import test_dns
 import test_tenant_faults
 import test_website_faults
 import website_controller
@@ -22,10 +24,12 @@ __all__ = [
     "backup_operator",
     "certificate_operator",
     "database_operator",
+    "dns_operator",
     "tenant_operator",
     "test_backup",
     "test_certificate",
     "test_database",
+    "test_dns",
     "test_tenant_faults",
     "test_website_faults",
     "website_controller",

@@ -1,10 +1,12 @@
-"""Mutants of examples/backup_operator.py: typical bugs of operators with a service outside the cluster."""
+"""Mutants of examples/backup_operator.py and dns_operator.py: typical bugs of operators with a service outside."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from types import ModuleType
 from typing import Any
 from unittest import mock
 
@@ -15,7 +17,7 @@ from kcm.objects import name_of, uid_of
 from kcm.steps import Step, call, patch_status, remove_finalizer
 from kcm.tables import Lister
 from tests.faults.mutants.mutant import Mutant
-from tests.support.examples import backup_operator, test_backup
+from tests.support.examples import backup_operator, dns_operator, test_backup, test_dns
 
 SETTING = test_backup.SETTING
 STORED = backup_operator.STORED
@@ -26,14 +28,14 @@ def numbered_by_name() -> AbstractContextManager[Any]:
     return mock.patch.object(backup_operator, "uid_of", name_of)
 
 
-def finalizer_missing() -> AbstractContextManager[Any]:
+def finalizer_missing(operator: ModuleType = backup_operator) -> AbstractContextManager[Any]:
     """No finalizer is added."""
 
-    def unchanged(_lister: Lister, backup: Object, _name: str) -> Step[Object]:
-        return backup
+    def unchanged(_lister: Lister, obj: Any, _name: str) -> Step[Any]:
+        return obj
         yield
 
-    return mock.patch.object(backup_operator, "ensure_finalizer", unchanged)
+    return mock.patch.object(operator, "ensure_finalizer", unchanged)
 
 
 @contextmanager
@@ -85,5 +87,26 @@ BACKUPS = tuple(
         ("no requeue", "the service finishes, and no event reports it", no_requeue),
         ("done when started", "an accepted request is taken for a complete one", done_when_started),
         ("new number for each call", "a repeated request starts another copy", new_number_for_each_call),
+    )
+)
+
+RECORDS = tuple(
+    Mutant(name=name, source=source, mutation=mutation, setting=replace(test_dns.SETTING))
+    for name, source, mutation in (
+        (
+            "finalizer missing",
+            "a DnsRecord is deleted while its record remains",
+            partial(finalizer_missing, dns_operator),
+        ),
+        (
+            "no requeue",
+            "name servers take over a record, and no event reports it",
+            lambda: mock.patch.object(dns_operator, "SOON", None),
+        ),
+        (
+            "edit not repaired",
+            "a record is edited at the provider, and no event reports it",
+            lambda: mock.patch.object(dns_operator, "LATER", None),
+        ),
     )
 )
