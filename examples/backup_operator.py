@@ -10,12 +10,12 @@ from pathlib import Path
 
 from backup_service import BackupClient, BackupService
 
-from kcm import ControllerSpec, Key, Queue, Reconciliation, RequeueAfter, Resource, Tables, Watch, main
+from kcm import ControllerSpec, Key, Queue, Reconciliation, RequeueAfter, Resource, Watch, main
 from kcm.commands import record
 from kcm.manifests import DefinitionFile, Permission
-from kcm.objects import is_deleting, uid_of
+from kcm.objects import uid_of
 from kcm.specs import ControllerContext, ControllerOptions, flag, itself
-from kcm.steps import call, ensure_finalizer, patch_status, remove_finalizer
+from kcm.steps import call, finalize, patch_status
 
 BACKUPS = Resource(group="example.com", version="v1", plural="backups", kind="Backup")
 STORED = "example.com/stored"  # the finalizer
@@ -28,22 +28,14 @@ class BackupOptions(ControllerOptions, frozen=True, kw_only=True):
 
 
 class Backups:
-    def __init__(self, *, tables: Tables, service: BackupService) -> None:
-        self._backups, self._service = tables[BACKUPS], service
+    def __init__(self, context: ControllerContext, service: BackupService | None) -> None:
+        self._backups = context.tables[BACKUPS]
+        self._service = service or BackupClient(context.options[BackupOptions].service)
 
     def reconcile(self, key: Key) -> Reconciliation:
-        backup = self._backups.get(key)
-        if backup is None:
+        backup = yield from finalize(self._backups, key, STORED, self._service.delete, timeout=10)
+        if backup is None or backup.get("status", {}).get("phase") in ENDED:
             return None
-        if is_deleting(backup):
-            is_gone = yield from call(self._service.delete, uid_of(backup), timeout=10)
-            if not is_gone:
-                return SOON
-            yield from remove_finalizer(self._backups, backup, STORED)
-            return None
-        if backup.get("status", {}).get("phase") in ENDED:
-            return None
-        backup = yield from ensure_finalizer(self._backups, backup, STORED)
         # The uid is the number: a call that is repeated starts no second copy, and a namesake has a copy of its own.
         copy = yield from call(self._service.start, uid_of(backup), backup["spec"]["source"], timeout=10)
         yield from patch_status(self._backups, backup, {"phase": copy["state"], "bytes": copy["bytes"]})
@@ -58,16 +50,11 @@ class Backups:
 
 def backup_spec(service: BackupService | None = None) -> ControllerSpec:
     """Return the controller. service: None for a client of the service that --backup-service names."""
-
-    def build(context: ControllerContext) -> Backups:
-        client = service or BackupClient(context.options[BackupOptions].service)
-        return Backups(tables=context.tables, service=client)
-
     return ControllerSpec(
         name="backup-controller",
         queues=(Queue(watches=(Watch(BACKUPS, to=itself),)),),
         options=BackupOptions,
-        build=build,
+        build=lambda context: Backups(context, service),
         permissions=(Permission(BACKUPS, ("patch",)), Permission(BACKUPS, ("patch",), "status")),
         definitions=(DefinitionFile(BACKUPS, Path(__file__).with_name("backup-crd.yml")),),
     )

@@ -14,12 +14,12 @@ from typing import Annotated, Literal
 from dns_service import DnsClient, DnsProvider
 from msgspec import Meta
 
-from kcm import ControllerSpec, Key, Queue, Reconciliation, RequeueAfter, Resource, Tables, Watch, main
+from kcm import ControllerSpec, Key, Queue, Reconciliation, RequeueAfter, Resource, Watch, main
 from kcm.commands import record
 from kcm.manifests import CelRule, Definition, Permission, PrinterColumn, cel
 from kcm.objects import ObjectMeta
 from kcm.specs import ControllerContext, ControllerOptions, flag, itself
-from kcm.steps import call, ensure_finalizer, patch_status, remove_finalizer
+from kcm.steps import call, finalize, patch_status
 
 KEPT = cel("self == oldSelf", "cannot be changed; create another DnsRecord")
 PUBLISHED = "example.com/published"  # the finalizer
@@ -58,20 +58,14 @@ class DnsOptions(ControllerOptions, frozen=True, kw_only=True):
 
 
 class DnsRecords:
-    def __init__(self, *, tables: Tables, provider: DnsProvider) -> None:
-        self._records, self._provider = tables[RECORDS], provider
+    def __init__(self, context: ControllerContext, provider: DnsProvider | None) -> None:
+        self._records = context.tables[RECORDS]
+        self._provider = provider or DnsClient(context.options[DnsOptions].provider)
 
     def reconcile(self, key: Key) -> Reconciliation:
-        found = self._records.get(key)
+        found = yield from finalize(self._records, key, PUBLISHED, self._provider.delete, timeout=10)
         if found is None:
             return None
-        if found.metadata.deletionTimestamp is not None:
-            is_gone = yield from call(self._provider.delete, found.metadata.uid or "", timeout=10)
-            if not is_gone:
-                return SOON
-            yield from remove_finalizer(self._records, found, PUBLISHED)
-            return None
-        found = yield from ensure_finalizer(self._records, found, PUBLISHED)
         spec, generation = found.spec, found.metadata.generation or 0
         # The uid is the number: a namesake, or a DnsRecord of another namespace, does not take over the record.
         body = {"name": spec.name, "type": spec.type, "values": spec.values, "ttl": spec.ttl, "generation": generation}
@@ -86,15 +80,11 @@ class DnsRecords:
 
 def dns_spec(provider: DnsProvider | None = None) -> ControllerSpec:
     """Return the controller. provider: None for a client of the one that --dns-provider names."""
-
-    def build(context: ControllerContext) -> DnsRecords:
-        return DnsRecords(tables=context.tables, provider=provider or DnsClient(context.options[DnsOptions].provider))
-
     return ControllerSpec(
         name="dns-controller",
         queues=(Queue(watches=(Watch(RECORDS, to=itself),)),),
         options=DnsOptions,
-        build=build,
+        build=lambda context: DnsRecords(context, provider),
         permissions=(Permission(RECORDS, ("patch",)), Permission(RECORDS, ("patch",), "status")),
         definitions=(
             Definition(

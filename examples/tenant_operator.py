@@ -25,7 +25,7 @@ from kcm.commands import delete, record
 from kcm.manifests import DefinitionFile, Permission
 from kcm.objects import controlled_by, is_deleting, key_of, name_of, own, owned, set_condition, uid_of
 from kcm.specs import ControllerContext, its_controller, itself
-from kcm.steps import Step, call, ensure, ensure_finalizer, must, patch_status, remove_finalizer
+from kcm.steps import Step, call, ensure, finalize, must, patch_status
 
 RBAC = "rbac.authorization.k8s.io"
 TENANTS = Resource(group="example.com", version="v1", plural="tenants", kind="Tenant", namespaced=False)
@@ -44,12 +44,9 @@ class Tenants:
         self._bindings, self._clock, self._directory = tables[BINDINGS], context.clock, directory
 
     def reconcile(self, key: Key) -> Reconciliation:
-        tenant = self._tenants.get(key)
+        tenant = yield from finalize(self._tenants, key, ACCOUNT, self._directory.close, timeout=10)
         if tenant is None:
             return None
-        if is_deleting(tenant):
-            return (yield from self._leave(tenant))
-        tenant = yield from ensure_finalizer(self._tenants, tenant, ACCOUNT)
         admins, generation = tenant["spec"]["admins"], tenant["metadata"]["generation"]
         account = yield from call(self._directory.enrol, uid_of(tenant), key, admins, generation, timeout=10)
         wanted = [f"{key}-{name}" for name in tenant["spec"]["namespaces"]]
@@ -64,13 +61,6 @@ class Tenants:
             yield from self._report(tenant, status, True, "Provided", f"{len(have)} namespaces, and an account")
             return None
         return SOON
-
-    def _leave(self, tenant: Object) -> Reconciliation:
-        is_closed = yield from call(self._directory.close, uid_of(tenant), timeout=10)
-        if not is_closed:
-            return SOON
-        yield from remove_finalizer(self._tenants, tenant, ACCOUNT)
-        return None
 
     def _provide(self, tenant: Object, wanted: list[str]) -> Step[list[str]]:
         """Create the wanted namespaces with their contents, and return those that the tenant owns.

@@ -33,7 +33,13 @@ from kcm.actors.reconciliation.commands import (
 )
 from kcm.actors.reconciliation.discovered import Discovered
 from kcm.actors.reconciliation.failures import Retry, RetryQuietly, TerminalError
-from kcm.actors.reconciliation.object_steps import ensure, ensure_finalizer, patch_status, remove_finalizer
+from kcm.actors.reconciliation.object_steps import (
+    ensure,
+    ensure_finalizer,
+    finalize,
+    patch_status,
+    remove_finalizer,
+)
 from kcm.actors.reconciliation.outside import answer_of, call, outside
 from kcm.actors.reconciliation.owners import controlled_by, own, owned
 from kcm.actors.reconciliation.reconciler import (
@@ -133,6 +139,7 @@ __all__ = [
     "delete",
     "ensure",
     "ensure_finalizer",
+    "finalize",
     "get_live",
     "in_batches",
     "its_controller",

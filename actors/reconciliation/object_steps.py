@@ -2,22 +2,21 @@
 
 A finalizer protects objects that are created outside the cluster:
 
-    if is_deleting(tenant):
-        if FINALIZER in finalizers_of(tenant):
-            yield from call(directory.remove, uid_of(tenant))  # raises unless it is certain
-            yield from remove_finalizer(self._tenants, tenant, FINALIZER)
+    tenant = yield from finalize(self._tenants, key, FINALIZER, directory.remove)
+    if tenant is None:
         return None
-    tenant = yield from ensure_finalizer(self._tenants, tenant, FINALIZER)
     yield from call(directory.add, uid_of(tenant))
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kcm.actors.reconciliation.commands import check_key, create, get_live, patch
 from kcm.actors.reconciliation.differences import differences, without_none
+from kcm.actors.reconciliation.failures import Retry
+from kcm.actors.reconciliation.outside import call
 from kcm.actors.reconciliation.reconciler import Step, step
 from kcm.actors.reconciliation.steps import must, must_object
 from kcm.protocols.merge_patches import merge_patched
@@ -225,6 +224,44 @@ def remove_finalizer(lister: Lister[M], obj: Mapping[str, Any] | M, name: str) -
     if name in present:
         rest = [each for each in present if each != name]
         yield from must(_finalizers_patch(lister.resource, now, rest or None), but=(NotFound,))
+
+
+@step
+def finalize(
+    lister: Lister[M],
+    key: Key,
+    name: str,
+    clean_up: Callable[[str], Any],
+    *,
+    timeout: float = 30.0,
+    again: float = 1.0,
+) -> Step[M | None]:
+    """Return the object, with the finalizer; None if it does not exist, or is being deleted.
+
+    Once it is being deleted, clean_up is called with its uid, as by `call`, and the finalizer is removed. An object
+    without the finalizer has nothing to clean up.
+
+    clean_up: function that removes what the object has outside the cluster. It may be called again after it succeeded.
+        If it returns False, the removal is not complete: it is called again later.
+    timeout: seconds that one call may take.
+    again: seconds until clean_up is called again.
+
+    Raises CommandError if a write or the call failed, and Retry if the removal is not complete.
+    """
+    _check_finalizer(name)
+    check_lister("finalize", lister)
+    found = lister.get(key)
+    if found is None:
+        return None
+    obj = lister.map_of(found)
+    if not is_deleting(obj):
+        return (yield from ensure_finalizer(lister, found, name))
+    if name in finalizers_of(obj):
+        done: Any = yield from call(clean_up, uid_of(obj), timeout=timeout)
+        if done is False:
+            raise Retry(f"{name} is not cleaned up yet", after=again)
+        yield from remove_finalizer(lister, found, name)
+    return None
 
 
 def _as_shown(lister: Lister[M], read: Mapping[str, Any] | M) -> Object:

@@ -37,6 +37,7 @@ BACKUP_CAUSES = {
 }
 RECORD_CAUSES = {
     "finalizer missing": (0, r"record \S+ of \S+ A is started, but no DnsRecord with this uid has a finalizer"),
+    "finalizer too early": (4, r"\w+ is deleted before its record \S+"),
     "no requeue": (
         0,
         r"\w+ reports .*'Propagating'.*, and is Active|still being deleted, and the provider has no record",

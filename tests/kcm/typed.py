@@ -7,7 +7,7 @@ import kcm.testing
 from kcm import ControllerSystem, Key, Outcome, Reconciliation, make_key, outcomes, tables
 from kcm import NoSuchName as NoSuchName  # type: ignore[attr-defined]  # an unknown name is an error, not Any
 from kcm.commands import patch
-from kcm.steps import ensure, must
+from kcm.steps import ensure, finalize, must
 from kcm.testing import SimulatedCluster, parse_faults
 
 NODES = kcm.Resource(version="v1", plural="nodes", kind="Node", namespaced=False)
@@ -107,6 +107,7 @@ def stepping(tables: kcm.Tables, key: Key) -> kcm.Reconciliation:
     assert_type((yield from kcm.patch_status(tables[WEBSITES], Website("blog"), {})), Website | None)
     assert_type((yield from kcm.ensure_finalizer(tables[WEBSITES], Website("blog"), "a.com/b")), Website)
     assert_type((yield from kcm.remove_finalizer(tables[WEBSITES], Website("blog"), "a.com/b")), None)
+    assert_type((yield from finalize(tables[WEBSITES], key, "a.com/b", print)), Website | None)
     assert_type((yield from kcm.must_object(kcm.patch(CONFIGMAPS, key, {}))), kcm.Object)
     assert_type((yield from kcm.must(kcm.create(CONFIGMAPS, {}), but=(kcm.AlreadyExists,))), Outcome)
     assert_type((yield from kcm.perform(kcm.update(WEBSITES, Website("blog")))), Outcome)

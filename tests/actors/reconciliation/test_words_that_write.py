@@ -10,6 +10,7 @@ import pytest
 from kcm.actors.reconciliation import (
     Change,
     Reconciliation,
+    Retry,
     Step,
     Watch,
     apply,
@@ -17,6 +18,7 @@ from kcm.actors.reconciliation import (
     delete,
     ensure,
     ensure_finalizer,
+    finalize,
     its_controller,
     itself,
     must,
@@ -282,6 +284,53 @@ def test_deleting_object_gets_no_finalizer() -> None:
         next(ensure_finalizer(lister, going, TOLD))
     with pytest.raises(ValueError, match=r"a finalizer is like example\.com/name, not 'told'"):
         next(remove_finalizer(lister, going, "told"))
+
+
+def finalizing(obj: Object | None, answer: object = None) -> tuple[Driven, list[Any], list[str]]:
+    """Return the commands and the result of `finalize`, and the uids that were cleaned up."""
+    cleaned: list[str] = []
+
+    def clean_up(uid: str) -> object:
+        cleaned.append(uid)
+        return answer
+
+    bench = Bench({SETS: [] if obj is None else [obj]})
+    return *run(finalize(bench.tables[SETS], "d/web", TOLD, clean_up, again=7.0), bench), cleaned
+
+
+def finalized(*names: str, deleting: bool = False) -> Object:
+    obj = owner()
+    obj["metadata"]["finalizers"] = [*names]
+    if deleting:
+        obj["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return obj
+
+
+def test_finalize_returns_an_existing_object_with_its_finalizer() -> None:
+    driven, (obj,), cleaned = finalizing(owner())
+    assert finalizers_of(obj) == (TOLD,)
+    assert len(driven.of(Patch)) == 1
+    driven, (obj,), cleaned = finalizing(finalized(TOLD))
+    assert (driven.commands, finalizers_of(obj), cleaned) == ([], (TOLD,), [])
+
+
+@pytest.mark.parametrize("answer", [None, True, {}])
+def test_finalize_removes_the_finalizer_once_the_cleanup_is_complete(answer: object) -> None:
+    driven, (obj,), cleaned = finalizing(finalized(TOLD, "theirs/one", deleting=True), answer)
+    assert (obj, cleaned) == (None, ["u1"])
+    assert [body["metadata"]["finalizers"] for body in bodies(driven, Patch)] == [["theirs/one"]]
+
+
+def test_finalize_repeats_a_cleanup_that_is_not_complete() -> None:
+    with pytest.raises(Retry, match=f"{TOLD} is not cleaned up yet") as caught:
+        finalizing(finalized(TOLD, deleting=True), answer=False)
+    assert caught.value.after == 7.0
+
+
+@pytest.mark.parametrize("obj", [None, finalized("theirs/one", deleting=True)])
+def test_finalize_has_nothing_to_clean_up_without_its_finalizer(obj: Object | None) -> None:
+    driven, returned, cleaned = finalizing(obj)
+    assert (driven.commands, returned, cleaned) == ([], [None], [])
 
 
 # Deletion, and server-side apply.

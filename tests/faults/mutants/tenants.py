@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -12,10 +13,11 @@ from msgspec.structs import replace
 
 from kcm import Object, Reconciliation, Watch
 from kcm.commands import create, patch
-from kcm.objects import key_of, name_of, uid_of
+from kcm.objects import key_of, name_of
 from kcm.outcomes import AlreadyExists
-from kcm.steps import Step, call, must, remove_finalizer
+from kcm.steps import Step, must
 from kcm.tables import Lister
+from tests.faults.mutants import finalizers
 from tests.faults.mutants.mutant import Mutant
 from tests.support.examples import tenant_operator, test_tenant_faults
 
@@ -63,24 +65,6 @@ def status_from_memory() -> Iterator[None]:
 
     with mock.patch.object(Tenants, "_provide", from_memory):
         yield
-
-
-@contextmanager
-def finalizer_too_early() -> Iterator[None]:
-    """The finalizer is removed when the directory begins to close the account, and not when it is closed."""
-
-    def leave(self: Any, tenant: Object) -> Reconciliation:
-        yield from call(self._directory.close, uid_of(tenant), timeout=10)
-        yield from remove_finalizer(self._tenants, tenant, tenant_operator.ACCOUNT)
-        return None
-
-    with mock.patch.object(Tenants, "_leave", leave):
-        yield
-
-
-def no_requeue() -> AbstractContextManager[Any]:
-    """Tenants that wait for the directory are not requeued."""
-    return mock.patch.object(tenant_operator, "SOON", None)
 
 
 @contextmanager
@@ -138,13 +122,13 @@ TENANTS = (
     Mutant(
         name="finalizer too early",
         source="the clean-up outside was asked for, and not waited for",
-        mutation=finalizer_too_early,
+        mutation=partial(finalizers.too_early, tenant_operator),
         setting=replace(SETTING),
     ),
     Mutant(
         name="no requeue",
         source="what is outside changes, and nothing tells the operator",
-        mutation=no_requeue,
+        mutation=partial(finalizers.no_requeue, tenant_operator),
         setting=replace(SETTING),
     ),
     Mutant(
