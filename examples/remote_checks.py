@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kubernetes import client
 from remote_service import RemoteMemory, http_server
 
 from kcm import Object, Resource
@@ -82,6 +83,22 @@ def serving(service: RemoteMemory[Any]) -> Iterator[str]:
     finally:
         server.shutdown()
         server.server_close()
+
+
+def define(api: client.ApiClient, definition: Object) -> None:
+    """Create the CustomResourceDefinition, if it does not exist, and wait until the resource is served."""
+    crds: Any = client.ApiextensionsV1Api(api)
+    name = definition["metadata"]["name"]
+    if not any(crd.metadata.name == name for crd in crds.list_custom_resource_definition().items):
+        crds.create_custom_resource_definition(definition)
+    group, version = definition["spec"]["group"], definition["spec"]["versions"][0]["name"]
+    objects: Any = client.CustomObjectsApi(api)
+
+    def is_served() -> bool:
+        found = objects.get_api_resources(group, version).resources
+        return any(each.name == definition["spec"]["names"]["plural"] for each in found)
+
+    until(is_served)
 
 
 def until(holds: Callable[[], Any], within: float = 30.0) -> None:

@@ -6,15 +6,17 @@ python -m kcm.simulate --setting test_backup:SETTING --seeds 1000
 
 import functools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from backup_operator import BACKUPS, ENDED, STORED, backup_spec
+from backup_operator import BACKUPS, STORED, backup_spec
 from backup_service import BackupClient, MemoryService
+from kopf_runs import kopf_running, registry_of
 from kubernetes import client, config
-from remote_checks import OneForEach, change, create, lose_status, serving, until
+from remote_checks import OneForEach, change, create, define, lose_status, serving, until
 from test_website import CRDS, manifest
 
 from kcm import ControllerSystem, Object, api_transport
@@ -33,6 +35,7 @@ from kcm.testing import (
     must_hold,
 )
 
+KOPF = registry_of("backup_operator_kopf")
 SOURCES = ("orders", "orders-archive", "broken-disk")
 
 # User actions.
@@ -125,23 +128,53 @@ def test_copies_match_the_backups_after_faults(seed: int) -> None:
     must_hold(seed, setting=SETTING)
 
 
-def test_copy_is_made_and_deleted_over_http(kubeconfig: Path) -> None:
-    service = MemoryService()
+# Over HTTP, on a running API server.
+
+
+@contextmanager
+def with_kcm(kubeconfig: Path, service: BackupClient) -> Iterator[None]:
+    with api_transport(kubeconfig) as api, ControllerSystem(transport=api, controllers=(backup_spec(service),)):
+        yield
+
+
+def with_kopf(_kubeconfig: Path, service: BackupClient) -> AbstractContextManager[None]:
+    return kopf_running(KOPF, service=service)
+
+
+@pytest.mark.parametrize("running", [with_kcm, with_kopf], ids=["kcm", "kopf"])
+def test_copy_is_made_and_deleted_over_http(
+    running: Callable[[Path, BackupClient], AbstractContextManager[None]],
+    kubeconfig: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    service = MemoryService(takes=1.0)
     with serving(service) as url, config.new_client_from_config(str(kubeconfig)) as api:
-        client.ApiextensionsV1Api(api).create_custom_resource_definition(manifest("backup-crd.yml"))
-        where = ("example.com", "v1", "default", "backups")
+        where, body = ("example.com", "v1", "default", "backups"), manifest("backup.yml")
+        define(api, manifest("backup-crd.yml"))
         backups: Any = client.CustomObjectsApi(api)
-        spec = backup_spec(BackupClient(url))
-        with api_transport(kubeconfig) as transport, ControllerSystem(transport=transport, controllers=(spec,)):
-            backups.create_namespaced_custom_object(*where, manifest("backup.yml"))
-            uid = backups.get_namespaced_custom_object(*where, "monday")["metadata"]["uid"]
 
-            def phase() -> Any:
-                return backups.get_namespaced_custom_object(*where, "monday").get("status", {}).get("phase")
+        def create_backup(name: str, source: str) -> str:
+            made = {**body, "metadata": {"name": name}, "spec": {"source": source}}
+            return str(backups.create_namespaced_custom_object(*where, made)["metadata"]["uid"])
 
-            until(lambda: phase() in ENDED)
-            assert phase() == "Done"
+        def phase(name: str) -> Any:
+            return backups.get_namespaced_custom_object(*where, name).get("status", {}).get("phase")
+
+        with running(kubeconfig, BackupClient(url)):
+            uid = create_backup("monday", "orders")
+            create_backup("tuesday", "broken-disk")
+            until(lambda: phase("monday") == "Running")
+            until(lambda: (phase("monday"), phase("tuesday")) == ("Done", "Failed"))
             assert service.stored()[uid].source == "orders"
-            backups.delete_namespaced_custom_object(*where, "monday")
+            # A status that was lost is written again, and no second copy is made.
+            backups.patch_namespaced_custom_object_status(*where, "monday", {"status": None})
+            until(lambda: phase("monday") == "Done")
+            assert len(service.stored()) == 2
+            for name in ("monday", "tuesday"):
+                backups.delete_namespaced_custom_object(*where, name)
             until(lambda: not backups.list_namespaced_custom_object(*where)["items"])
             assert service.stored() == {}
+        events: Any = client.CoreV1Api(api).list_namespaced_event("default").items
+        reasons = {(event.involved_object.name, event.reason) for event in events}
+        assert {("monday", "Stored"), ("tuesday", "CopyFailed")} <= reasons

@@ -6,7 +6,9 @@ python -m kcm.simulate --setting test_database:SETTING --seeds 1000
 
 import functools
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,10 +28,14 @@ from database_operator import (
     is_ready,
     version_of,
 )
+from kopf_runs import kopf_running, registry_of
+from kubernetes import client, config
 from msgspec.structs import replace
+from remote_checks import define, until
 from test_website import CRDS, manifest
 
-from kcm import BUILT_IN, Key, Object, Resource
+from kcm import BUILT_IN, ControllerSystem, Key, Object, Resource, api_transport
+from kcm.manager import Transport
 from kcm.objects import controlled_by, decode_object, find_condition, is_deleting, labels_of, name_of
 from kcm.testing import (
     Action,
@@ -46,6 +52,7 @@ from kcm.testing import (
     must_hold,
 )
 
+KOPF = registry_of("database_operator_kopf")
 NAME = "orders"
 KEY = f"default/{NAME}"
 NEEDED = ("statefulset-controller", "garbage-collector-controller", "taint-eviction-controller")
@@ -297,7 +304,7 @@ def test_database_matches_its_spec_after_faults(seed: int) -> None:
 
 
 @pytest.fixture
-def cluster(world: SimulatedCluster) -> SimulatedCluster:
+def available(world: SimulatedCluster) -> SimulatedCluster:
     prepare(world)
     world.hollow_nodes()
     world.manager(controllers=(*BUILT_IN, DATABASE))
@@ -311,27 +318,105 @@ def is_available(cluster: SimulatedCluster, version: str) -> bool:
     return reason_of(database) == "Available" and database["status"]["version"] == version
 
 
-def test_pods_are_upgraded_one_at_a_time_and_the_primary_last(cluster: SimulatedCluster) -> None:
+def test_pods_are_upgraded_one_at_a_time_and_the_primary_last(available: SimulatedCluster) -> None:
     order: list[str] = []
 
     def upgraded() -> bool:
-        for pod in cluster.list(PODS):
+        for pod in available.list(PODS):
             if image_version(pod) == "17.2" and name_of(pod) not in order:
                 order.append(name_of(pod))
-        return is_available(cluster, "17.2")
+        return is_available(available, "17.2")
 
-    cluster.merge(DATABASES, KEY, {"spec": {"version": "17.2"}})
-    assert cluster.run_until(upgraded, within=300)
+    available.merge(DATABASES, KEY, {"spec": {"version": "17.2"}})
+    assert available.run_until(upgraded, within=300)
     assert order == ["orders-2", "orders-1", "orders-0"]
 
 
-def test_corrected_version_ends_a_failed_upgrade(cluster: SimulatedCluster) -> None:
+def test_corrected_version_ends_a_failed_upgrade(available: SimulatedCluster) -> None:
     broken = {"hollow.kcm.dev/ready": "false"}
-    cluster.merge(STATEFUL_SETS, KEY, {"spec": {"template": {"metadata": {"annotations": broken}}}})
-    cluster.merge(DATABASES, KEY, {"spec": {"version": "18.0"}})
-    cluster.run_for(120)
-    versions = {name_of(pod): image_version(pod) for pod in cluster.list(PODS)}
+    available.merge(STATEFUL_SETS, KEY, {"spec": {"template": {"metadata": {"annotations": broken}}}})
+    available.merge(DATABASES, KEY, {"spec": {"version": "18.0"}})
+    available.run_for(120)
+    versions = {name_of(pod): image_version(pod) for pod in available.list(PODS)}
     assert versions == {"orders-0": "17.1", "orders-1": "17.1", "orders-2": "18.0"}, "the others still serve"
-    cluster.merge(STATEFUL_SETS, KEY, {"spec": {"template": {"metadata": {"annotations": None}}}})
-    cluster.merge(DATABASES, KEY, {"spec": {"version": "17.2"}})
-    assert cluster.run_until(lambda: is_available(cluster, "17.2"), within=300)
+    available.merge(STATEFUL_SETS, KEY, {"spec": {"template": {"metadata": {"annotations": None}}}})
+    available.merge(DATABASES, KEY, {"spec": {"version": "17.2"}})
+    assert available.run_until(lambda: is_available(available, "17.2"), within=300)
+
+
+# On a running API server, beside the same operator in kopf.
+
+
+@contextmanager
+def with_kcm(transport: Transport) -> Iterator[None]:
+    with ControllerSystem(transport=transport, controllers=(*OTHERS, DATABASE)):
+        yield
+
+
+@contextmanager
+def with_kopf(transport: Transport) -> Iterator[None]:
+    with ControllerSystem(transport=transport, controllers=OTHERS), kopf_running(KOPF):
+        yield
+
+
+@pytest.mark.parametrize("running", [with_kcm, with_kopf], ids=["kcm", "kopf"])
+def test_database_is_upgraded_after_its_backup_and_repaired(
+    running: Callable[[Transport], AbstractContextManager[None]],
+    kubeconfig: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    name, where = running.__name__.replace("_", "-"), ("example.com", "v1", "default")
+    with config.new_client_from_config(str(kubeconfig)) as api, api_transport(kubeconfig) as transport:
+        core: Any = client.CoreV1Api(api)
+        objects: Any = client.CustomObjectsApi(api)
+        for file in ("backup-crd.yml", "database-crd.yml"):
+            define(api, manifest(file))
+        core.create_namespaced_service("default", {"metadata": {"name": name}, "spec": {"ports": [{"port": 1}]}})
+
+        def verdict() -> tuple[str, Any]:
+            status = objects.get_namespaced_custom_object(*where, "databases", name).get("status", {})
+            condition = find_condition(status.get("conditions", []), "Ready") or {}
+            return str(condition.get("reason", "")), status.get("version")
+
+        def images() -> dict[str, str]:
+            found = core.list_namespaced_pod("default", label_selector=f"{LABEL}={name}").items
+            return {pod.metadata.name: pod.spec.containers[0].image for pod in found}
+
+        def selector() -> Any:
+            return core.read_namespaced_service(name, "default").spec.selector
+
+        with running(transport):
+            body = {**manifest("database.yml"), "metadata": {"name": name}}
+            body["spec"] = {"version": "17.1", "replicas": 2, "backup": True}
+            objects.create_namespaced_custom_object(*where, "databases", body)
+            until(lambda: verdict() == ("NameTaken", None))
+            core.delete_namespaced_service(name, "default")
+            until(lambda: verdict() == ("Available", "17.1"))
+            password = core.read_namespaced_secret(name, "default").data["password"]
+            # An upgrade waits for its backup, and replaces the primary last.
+            objects.patch_namespaced_custom_object(*where, "databases", name, {"spec": {"version": "17.2"}})
+            until(lambda: verdict() == ("BackingUp", "17.1"))
+            (backup,) = objects.list_namespaced_custom_object(*where, "backups")["items"]
+            assert set(images().values()) == {"postgres:17.1"}
+            meta = backup["metadata"]["name"]
+            objects.patch_namespaced_custom_object_status(*where, "backups", meta, {"status": {"phase": "Done"}})
+            seen: list[dict[str, str]] = []
+
+            def upgraded() -> bool:
+                seen.append(images())
+                return verdict() == ("Available", "17.2")
+
+            until(upgraded)
+            new = [{pod for pod, image in each.items() if image == "postgres:17.2"} for each in seen]
+            assert {f"{name}-0"} not in new, "the primary is last"
+            assert new[-1] == {f"{name}-0", f"{name}-1"}
+            # Manual changes are reverted, and the password is kept.
+            core.delete_namespaced_service(name, "default")
+            until(lambda: name in [each.metadata.name for each in core.list_namespaced_service("default").items])
+            primary = "statefulset.kubernetes.io/pod-name"
+            core.patch_namespaced_service(name, "default", {"spec": {"selector": {primary: "nobody"}}})
+            until(lambda: selector()[primary] == f"{name}-0")
+            assert core.read_namespaced_secret(name, "default").data["password"] == password
+            objects.delete_namespaced_custom_object(*where, "backups", meta)
+            objects.delete_namespaced_custom_object(*where, "databases", name)

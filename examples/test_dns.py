@@ -15,7 +15,7 @@ import pytest
 from dns_operator import PUBLISHED, RECORDS, dns_spec
 from dns_service import DnsClient, MemoryZone
 from kubernetes import client, config
-from remote_checks import OneForEach, change, create, lose_status, serving, until
+from remote_checks import OneForEach, change, create, define, lose_status, serving, until
 from test_website import CRDS
 
 from kcm import ControllerSystem, Object, api_transport
@@ -159,7 +159,7 @@ def test_invalid_record_is_rejected_by_its_schema(world: SimulatedCluster, spec:
 def test_record_is_published_changed_and_deleted_over_http(kubeconfig: Path) -> None:
     zone = MemoryZone()
     with serving(zone) as url, config.new_client_from_config(str(kubeconfig)) as api:
-        client.ApiextensionsV1Api(api).create_custom_resource_definition(DEFINITION)
+        define(api, DEFINITION)
         where = ("example.com", "v1", "default", "dnsrecords")
         records: Any = client.CustomObjectsApi(api)
         spec = dns_spec(DnsClient(url))

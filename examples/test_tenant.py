@@ -1,24 +1,22 @@
 """The two tenant operators, written with kcm and with kopf, on a running API server."""
 
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-import kopf
 import pytest
-import tenant_operator_kopf  # noqa: F401 (its handlers are registered)
 from directory import Directory
+from kopf_runs import kopf_running, registry_of
 from kubernetes import client, config
 from kubernetes.client import ApiException
+from remote_checks import until
 from tenant_operator import tenant_spec
 from test_website import manifest
 
 from kcm import ControllerSystem, api_transport
 
-WITHIN = 30.0  # seconds
+KOPF = registry_of("tenant_operator_kopf")
 WHERE = ("example.com", "v1", "tenants")
 
 
@@ -31,18 +29,8 @@ def with_kcm(kubeconfig: Path, directory: Directory) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def with_kopf(_kubeconfig: Path, directory: Directory) -> Iterator[None]:
-    stop = threading.Event()
-    arguments = {"standalone": True, "clusterwide": True, "memo": kopf.Memo(directory=directory), "stop_flag": stop}
-    thread = threading.Thread(target=kopf.run, kwargs=arguments)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join(20)
-    assert not thread.is_alive()
+def with_kopf(_kubeconfig: Path, directory: Directory) -> AbstractContextManager[None]:
+    return kopf_running(KOPF, directory=directory)
 
 
 class TenantUser:
@@ -93,13 +81,6 @@ class TenantUser:
     def admins(self, namespace: str) -> list[str]:
         found = self.rbac.list_namespaced_role_binding(namespace).items
         return [subject.name for binding in found for subject in binding.subjects or ()]
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WITHIN
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.fixture

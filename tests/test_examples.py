@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import os
 import re
 import signal
 import subprocess
 import sys
+import tokenize
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +25,10 @@ from tests.e2e.programs import free_port, until
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 PATIENCE = 50.0  # seconds
+NO_CODE = (
+    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    *(tokenize.ENCODING, tokenize.ENDMARKER),
+)
 # Seeded runs that only run if KCM_SEEDS is set, as bin/run-tests --all does.
 FAULTS = "test_website_faults.py::test_website_matches_its_spec_after"
 MORE_SEEDS = (
@@ -99,6 +106,32 @@ def test_tests_of_the_examples_pass() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     complete = rf"^\d+ passed{f', {len(left_out)} deselected' if left_out else ''} in "
     assert re.search(complete, done.stdout, re.MULTILINE), f"none is skipped: {done.stdout}"
+
+
+def code_lines(name: str, *, without: Collection[str] = ()) -> int:
+    """Return the number of lines of code, without comments, docstrings and blank lines, and without these functions."""
+    source = (EXAMPLES / name).read_text()
+    left_out: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef) and node.name in without:
+            left_out.update(range(node.lineno, (node.end_lineno or 0) + 1))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            left_out.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    code = {line for token in tokens if token.type not in NO_CODE for line in range(token.start[0], token.end[0] + 1)}
+    return len(code - left_out)
+
+
+@pytest.mark.parametrize("operator", ["tenant", "backup", "database"])
+def test_page_for_users_of_kopf_counts_the_lines_of_both_operators(operator: str) -> None:
+    twin = f"{operator}_operator_kopf.py"
+    imports = [node for node in ast.walk(ast.parse((EXAMPLES / twin).read_text())) if isinstance(node, ast.ImportFrom)]
+    shared = [name.name for node in imports if node.module == f"{operator}_operator" for name in node.names]
+    kopf = str(code_lines(twin))
+    if any(node.module == "kopf_objects" for node in imports):
+        kopf += f" + {code_lines('kopf_objects.py')}"
+    row = f"| {operator} | {code_lines(f'{operator}_operator.py', without=shared)} | {kopf} |"
+    assert row in (ROOT / "docs" / "from-kopf.md").read_text()
 
 
 def test_manager_runs_inside_another_program(server: EmbeddedServer) -> None:
