@@ -57,6 +57,21 @@ class WebhookClient:
         self._connections.close()
 
     async def _post(self, question: Post) -> Answer:
+        permit = Permit(self._loop.time() + question.seconds)
+        attempt = await self._attempt(question, permit, fresh=False)
+        if _found_closed(attempt) and not permit.is_over(self._loop.time()):
+            # Other kept connections may be closed as well, after a restart of the webhook's server.
+            attempt = await self._attempt(question, permit, fresh=True)
+        if attempt.is_too_large:
+            raise _too_large(attempt.largest)
+        if attempt.breakdown is not None:
+            parts = urlsplit(question.url)
+            host, port = question.address or (parts.hostname or "", parts.port or 443)
+            return _failed(question, _error(attempt.breakdown, host, port))
+        return Answer(attempt.status, _decompressed(attempt, attempt.largest))
+
+    async def _attempt(self, question: Post, permit: Permit, *, fresh: bool) -> HttpAttempt:
+        """Send the request once, and return the attempt when it has ended. fresh: over a new connection."""
         now, done = self._loop.time(), self._loop.create_future()
 
         def end(_attempt: HttpAttempt) -> None:
@@ -64,18 +79,18 @@ class WebhookClient:
                 done.set_result(None)
 
         parts = urlsplit(question.url)
-        # A conversion webhook returns about as many bytes as it receives.
-        largest = max(LARGEST_RESPONSE, 4 * len(question.body))
         attempt = HttpAttempt(
             "POST",
             question.url,
             headers=[*HEADERS, f"Host: {parts.netloc}".encode()],
             body=question.body,
             tls=_tls_material(question.authority),
-            permit=Permit(now + question.seconds),
+            permit=permit,
             on_end=end,
+            fresh=fresh,
             connect_to=_connect_to(question, parts.hostname or "", parts.port or 443),
-            largest=largest,
+            # A conversion webhook returns about as many bytes as it receives.
+            largest=max(LARGEST_RESPONSE, 4 * len(question.body)),
         )
         self._connections.begin(attempt, now)
         try:
@@ -83,12 +98,22 @@ class WebhookClient:
         except asyncio.CancelledError:
             self._connections.cut(attempt)
             raise
-        if attempt.is_too_large:
-            raise _too_large(largest)
-        if attempt.breakdown is not None:
-            host, port = question.address or (parts.hostname or "", parts.port or 443)
-            return _failed(question, _error(attempt.breakdown, host, port))
-        return Answer(attempt.status, _decompressed(attempt, largest))
+        return attempt
+
+
+def _found_closed(attempt: HttpAttempt) -> bool:
+    """Report whether the request was sent over a kept connection that the server had closed: nothing was received.
+
+    libcurl then begins to send the request again, and the attempt does not permit that. As Go's client, which sees such
+    an end earlier: it reads from idle connections. A server that closes a new connection has its request once.
+    """
+    breakdown = attempt.breakdown
+    return (
+        breakdown is not None
+        and breakdown.code == pycurl.E_ABORTED_BY_CALLBACK
+        and attempt.sent
+        and attempt.status == 0
+    )
 
 
 def _failed(question: Post, why: str) -> Answer:
