@@ -10,7 +10,12 @@ import keyword
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
+
+from kcm.actors.command.generation.command import main as generate_manifests
+from kcm.runtime.process.distributions import installed_version
 
 _NAME = re.compile("[a-z]([a-z0-9-]{0,48}[a-z0-9])?")
 _KIND = re.compile("[A-Z][A-Za-z0-9]{0,50}")
@@ -217,8 +222,10 @@ CONTAINER = """# docker build --tag {name}:latest .
 FROM docker.io/library/debian:trixie-slim AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends python3 python3-venv
 RUN python3 -m venv /opt/operator
-COPY requirements.txt /src/
-RUN /opt/operator/bin/pip install --no-cache-dir --requirement /src/requirements.txt
+WORKDIR /src
+COPY requirements.txt ./
+COPY wheels ./wheels
+RUN /opt/operator/bin/pip install --no-cache-dir --requirement requirements.txt
 COPY {module}.py /opt/operator/
 
 FROM gcr.io/distroless/python3-debian13:nonroot
@@ -249,12 +256,15 @@ jobs:
       - name: Generated manifests are those in the repository
         run: |
           run-kcm manifests {module}:SPEC --output config
+          git add --intent-to-add config
           git diff --exit-code config
 """
 README = """# {name}
 
-An operator of {Kind}s (`{plural}.{group}`), written with kcm.
+An operator of {Kind}s (`{plural}.{group}`), written with kcm. Its wheel belongs to the project, because kcm is on no
+index: the package of this name there is another one.
 
+    pip wheel --no-deps --wheel-dir wheels PATH_OF_KCM     # kcm {version}
     pip install --requirement requirements.txt --requirement requirements-test.txt
     python -m pytest                                       # on a simulated cluster, and under faults
     run-kcm dev {module}:SPEC                              # run it while you edit it
@@ -268,6 +278,8 @@ An operator of {Kind}s (`{plural}.{group}`), written with kcm.
 | `test_{module}.py` | tests on a simulated cluster |
 | `test_{module}_faults.py` | campaign: seeds that draw user actions and faults |
 | `Containerfile` | image without a shell, for a user without privileges |
+| `config` | generated manifests: generate them again after a change of models, watches or permissions |
+| `wheels` | kcm {version} |
 | `.github/workflows/test.yml` | tests, and a check that `config` is up to date |
 """
 FILES = {
@@ -277,7 +289,7 @@ FILES = {
     "Containerfile": CONTAINER,
     ".github/workflows/test.yml": WORKFLOW,
     "README.md": README,
-    "requirements.txt": "kcm\n",
+    "requirements.txt": "# kcm is on no index: pip wheel --no-deps --wheel-dir wheels PATH_OF_KCM\n{wheel}\n",
     "requirements-test.txt": "pytest>=9.0.3,<10\npytest-timeout>=2.3,<3\n",
     ".gitignore": "__pycache__/\n.pytest_cache/\n.venv/\n",
 }
@@ -298,6 +310,9 @@ def main(argv: Sequence[str]) -> int:
         for path, text in texts.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")
+        specs = f"{folder / name.replace('-', '_')}.py:SPEC"
+        with redirect_stdout(StringIO()):
+            generate_manifests([specs, f"--output={folder / 'config'}"])
     except (OSError, ValueError) as err:
         print(f"Error: {err}", file=sys.stderr)
         return 1
@@ -327,6 +342,7 @@ def project_files(name: str, kind: str, group: str) -> dict[str, str]:
         "Permission",
     ):
         raise ValueError(f"{kind} is a name in the operator's file already: give another one by --kind")
+    version = installed_version("kcm")
     values = {
         "name": name,
         "module": module,
@@ -335,6 +351,8 @@ def project_files(name: str, kind: str, group: str) -> dict[str, str]:
         "KINDS": plural.upper(),
         "plural": plural,
         "group": group,
+        "version": version,
+        "wheel": f"./wheels/kcm-{version}-py3-none-any.whl",
     }
     return {_filled(path, values): _filled(text, values) for path, text in FILES.items()}
 

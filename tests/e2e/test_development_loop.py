@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kcm.runtime.apiserver.process.launch import EmbeddedServer, launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
 from tests.e2e.programs import Program, ending, spawn, until
 
@@ -108,6 +110,42 @@ def lists_and_watches(api: Api) -> dict[str, float]:
                 if f'verb="{verb}"' in labels:
                     found[f"{name} {verb}"] = found.get(f"{name} {verb}", 0.0) + float(number)
     return found
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[EmbeddedServer]:
+    running = launch(ServerSettings(directory=tmp_path / "server"))
+    yield running
+    running.stop()
+
+
+@pytest.mark.e2e
+def test_a_given_cluster_gets_definitions_only_on_request(
+    project: Path, server: EmbeddedServer, tmp_path: Path
+) -> None:
+    api, definitions = Api(server.kubeconfig), "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    command = [sys.executable, "-P", "-m", "kcm.actors.command", "dev", f"{project / 'operator_of_greetings.py'}:SPECS"]
+    command.append(f"--kubeconfig={server.kubeconfig}")
+    with ending(spawn(command, tmp_path / "first.log")) as program:
+        until(lambda: "greetings.example.com" in program.text(), "it misses the definition", why=program.text)
+        assert api.get(definitions)["items"] == []
+        assert "export KUBECONFIG" not in program.text(), "it starts no cluster of its own"
+    with ending(spawn([*command, "--apply"], tmp_path / "second.log")) as program:
+        until(lambda: "running greeter" in program.text(), "it runs", why=program.text)
+        assert "applied customresourcedefinition/greetings.example.com" in program.text()
+        greeting = {"apiVersion": "example.com/v1", "kind": "Greeting", "metadata": {"name": "a"}}
+        api.request("POST", COLLECTION, {**greeting, "spec": {"name": "anna"}})
+
+        def text() -> str:
+            return str(api.get(f"{COLLECTION}/a").get("status", {}).get("text"))
+
+        until(lambda: text() == "hello anna", "it is greeted", why=program.text)
+        (project / "greeting.py").write_text('GREETING = "good evening"\n')
+        until(lambda: text() == "good evening anna", "it is greeted by new code", why=program.text)
+        managers = {entry["manager"] for entry in api.get(f"{COLLECTION}/a")["metadata"]["managedFields"]}
+        assert "kcm-dev" in managers
+    assert api.get(f"{COLLECTION}/a")["status"]["text"] == "good evening anna", "the cluster remains"
+    assert "greetings.example.com" in [each["metadata"]["name"] for each in api.get(definitions)["items"]]
 
 
 @pytest.mark.e2e
