@@ -28,7 +28,7 @@ def login(**arguments: Any) -> Any:
 
 @kopf.on.create(*BACKUPS)
 @kopf.on.resume(*BACKUPS)
-@kopf.on.field(*BACKUPS, field="status.phase", new=kopf.ABSENT)  # type: ignore[arg-type]  # the status is lost
+@kopf.on.field(*BACKUPS, field="status.phase", new=kopf.ABSENT)  # the status is lost
 def copy(
     uid: str, spec: kopf.Spec, status: kopf.Status, patch: kopf.Patch, body: kopf.Body, memo: kopf.Memo, **_: Any
 ) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from remote_service import RemoteClient, RemoteMemory, Stored, http_server
+from remote_service import RemoteClient, RemoteMemory, RemoteObject, http_server
 
 
 class BackupService(Protocol):
@@ -35,7 +35,7 @@ class BackupClient(RemoteClient):
 
 
 @dataclass(kw_only=True)
-class StoredBackup(Stored):
+class StoredBackup(RemoteObject):
     ready: float  # time when it is complete
 
     @property

@@ -1,4 +1,4 @@
-"""The operator of database_operator.py written with kopf, for comparison. The objects that it wants are the same.
+"""The operator of database_operator.py written with kopf, for comparison. It creates the same objects.
 
 kubectl apply -f examples/database-crd.yml -f examples/backup-crd.yml -f examples/database.yml
 kopf run examples/database_operator_kopf.py
@@ -42,7 +42,7 @@ def login(**arguments: Any) -> Any:
 @kopf.on.create(*DATABASES)
 @kopf.on.update(*DATABASES)
 @kopf.on.resume(*DATABASES)
-def follow(name: str, namespace: str, uid: str, memo: kopf.Memo, **_: Any) -> None:
+def follow(name: str, namespace: str | None, uid: str, memo: kopf.Memo, **_: Any) -> None:
     with memo.api.lock:
         database = get(memo.api.databases, name, namespace)
         if database is None or database["metadata"]["uid"] != uid or "deletionTimestamp" in database["metadata"]:
@@ -64,7 +64,7 @@ follow_dependents(lambda memo: memo.api.databases, LABEL, *RESOURCES)
 
 
 @kopf.on.event("v1", "pods", labels={LABEL: kopf.PRESENT})
-def follow_pod(name: str, namespace: str, labels: Any, body: kopf.Body, memo: kopf.Memo, **_: Any) -> None:
+def follow_pod(name: str, namespace: str | None, labels: Any, body: kopf.Body, memo: kopf.Memo, **_: Any) -> None:
     """Annotate the Database of a pod, whose owner is the StatefulSet."""
     mark = {"example.com/look-again": f"{name} {body['metadata']['resourceVersion']}"}
     patch, merge = {"metadata": {"annotations": mark}}, "application/merge-patch+json"

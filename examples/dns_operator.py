@@ -73,8 +73,8 @@ class DnsRecords:
         state = answer["state"]
         yield from patch_status(self._records, found, {"state": state, "observedGeneration": generation})
         if state != found.status.state:
-            kind = "Warning" if state == "Taken" else "Normal"
-            yield record(RECORDS, found, kind, state, f"{spec.name} {spec.type} is {state.lower()}")
+            message = f"{spec.name} {spec.type} is {state.lower()}"
+            yield record(RECORDS, found, "Warning" if state == "Taken" else "Normal", state, message)
         return LATER if state == "Active" else SOON
 
 

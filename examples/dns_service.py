@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from remote_service import RemoteClient, RemoteMemory, Stored, http_server
+from remote_service import RemoteClient, RemoteMemory, RemoteObject, http_server
 
 
 class DnsProvider(Protocol):
@@ -34,7 +34,7 @@ class DnsClient(RemoteClient):
 
 
 @dataclass(kw_only=True)
-class StoredRecord(Stored):
+class StoredRecord(RemoteObject):
     """Record of the zone. title: its name and type."""
 
     values: tuple[str, ...]

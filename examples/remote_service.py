@@ -1,6 +1,6 @@
 """Services outside the cluster that keep things by number: a client over HTTP, and a service in memory for tests.
 
-PUT /THINGS/NUMBER {...}    creates the thing with this number, changes it, or looks at it; the answer is its state
+PUT /THINGS/NUMBER {...}    creates the thing with this number, changes it, or looks at it: 200 with its state
 DELETE /THINGS/NUMBER       deletes it: 202, and 404 once it does not exist
 
 All requests can be repeated. A number is never used again: PUT of a deleted number is 410.
@@ -53,7 +53,7 @@ class RemoteClient:
 
 
 @dataclass(kw_only=True)
-class Stored:
+class RemoteObject:
     """Thing that a service keeps. deleted: time when it ceases to exist; None: it stays."""
 
     title: str
@@ -64,7 +64,7 @@ class GoneError(OSError):
     """The thing was deleted."""
 
 
-S = TypeVar("S", bound=Stored)
+S = TypeVar("S", bound=RemoteObject)
 
 
 class RemoteMemory(ABC, Generic[S]):
@@ -120,7 +120,7 @@ class RemoteMemory(ABC, Generic[S]):
 def http_server(service: RemoteMemory[Any], port: int = 0) -> ThreadingHTTPServer:
     """Return a server of this service on loopback, whose serve_forever() the caller runs."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class RemoteHandler(BaseHTTPRequestHandler):
         def do_PUT(self) -> None:
             try:
                 body = json.loads(self.rfile.read(min(int(self.headers["Content-Length"]), LARGEST)))
@@ -147,4 +147,4 @@ def http_server(service: RemoteMemory[Any], port: int = 0) -> ThreadingHTTPServe
         def log_message(self, *_: object) -> None:
             """Log nothing."""
 
-    return ThreadingHTTPServer(("127.0.0.1", port), Handler)
+    return ThreadingHTTPServer(("127.0.0.1", port), RemoteHandler)

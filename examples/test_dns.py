@@ -77,7 +77,7 @@ def actions(scenario: Scenario) -> Iterator[Action]:
 
 
 def unsettled(cluster: SimulatedCluster) -> Iterator[str]:
-    """Yield differences. Two DnsRecords may want the same name: one of them has it, the other is Taken."""
+    """Yield differences. Of two DnsRecords with the same name one is Active and the other Taken."""
     stored = cluster.outside.stored()
     owners = {record.title: number for number, record in stored.items()}
     for found in cluster.shown(RECORDS):

@@ -1,6 +1,6 @@
 """The example operators declare the permissions that they need, and no more.
 
-Each declared permission is taken away in turn. A campaign must then report the request that has no rule.
+One declared permission after the other is removed. A campaign must then report the request that has no rule.
 """
 
 from __future__ import annotations
