@@ -7,8 +7,7 @@ retries: retries of failed keys and passes.
 held_back: keys whose reconciliation hung.
 timetable: periodic work.
 readiness: conditions for the first reconciliation.
-own_writes: own writes in the tables, from outcomes.
-write_storms: objects that are written again and again.
+own_writes: own writes in the tables, from outcomes, and objects that are written again and again.
 task_log: log of a reconciler.
 """
 

@@ -10,14 +10,13 @@ import msgspec
 from msgspec import Struct, field
 
 from kcm.actors.engine.controller.held_back import HeldBack
-from kcm.actors.engine.controller.own_writes import refresh, remember, stale_update
+from kcm.actors.engine.controller.own_writes import WriteStorms, refresh, remember, stale_update
 from kcm.actors.engine.controller.readiness import StaleTableError, check_freshness, check_readable
 from kcm.actors.engine.controller.retries import SyncTimeoutError, error_kind, one_line, result_of
 from kcm.actors.engine.controller.rights import RequiredRight, Rights, denied_right
 from kcm.actors.engine.controller.settings import ControllerSettings
 from kcm.actors.engine.controller.sources import Task
 from kcm.actors.engine.controller.task_log import InHand
-from kcm.actors.engine.controller.write_storms import WriteStorms
 from kcm.actors.engine.vitals import InWork
 from kcm.actors.reconciliation import Enqueue, RequeueAfter, Running, Tell, itself
 from kcm.actors.reconciliation.actor_names import DISPATCHER, RECORDER

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from kcm.actors.engine.controller.write_storms import MOST_OBJECTS, WriteStorm, WriteStorms
+from kcm.actors.engine.controller.own_writes import MOST_OBJECTS, WriteStorm, WriteStorms
 from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself, must, patch
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.actors.simulation.cluster import SimulatedCluster
