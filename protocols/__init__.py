@@ -10,7 +10,6 @@ names.py, patterns.py        validation of names and labels; Go's regular expres
 selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.py, tolerations.py,
 addresses.py                 values inside objects
 field_types.py               type checks of the fields of an object
-object_shapes.py             types of the fields that tables derive, for the error of a malformed object
 semantic.py                  semantic equality of objects, by the facts in semantic_facts.py
 pods.py, nodes.py, services.py, service_cidrs.py, budgets.py, mounted_secrets.py
                              fields of Pods, Nodes, Services, ServiceCIDRs, PodDisruptionBudgets

@@ -3,6 +3,7 @@
 cel/                         expressions of rules, policies and match conditions
 scheduling/ process/ x509/   clock, work queue, backoff, rate limits; child processes, signals, files, event loop;
                              certificate requests, and authorities that sign them
+schema/                      types of the built-in API
 signing/                     keys in files, and tokens signed with them
 flags/ logs/ metrics/        declaration and parsing of flags; log lines; metrics
 calls/ http/ tracing/        calls outside the actors, on threads or an event loop; HTTP; the export of traces

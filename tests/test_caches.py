@@ -29,7 +29,7 @@ BY_COUNT = {
     "runtime/apiserver/kinds/metrics/pod_metrics.py": "lives for one request",
     "runtime/apiserver/kinds/metrics/shared/objects.py": "numbers",
     "runtime/apiserver/kinds/pod_spec/usage.py": "resource names and quantities of stored pods, which are validated",
-    "runtime/apiserver/schema/api_types.py": "no argument",
+    "runtime/schema/api_types.py": "no argument",
     "runtime/apiserver/schema/inner_forms.py": "no argument",
     "runtime/apiserver/schema/merge_schemas.py": "kinds that are served",
     "runtime/apiserver/schema/merge_types.py": "types of Kubernetes, or no argument",

@@ -25,11 +25,11 @@ from kcm.runtime.apiserver.presentation.openapi.documents import OpenApi
 from kcm.runtime.apiserver.presentation.yaml_bodies import JsonBody
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.users import ADMIN, NODES, User, known
-from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.faults.injection import Injector
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
+from kcm.runtime.schema.api_types import built_in_types
 from kcm.runtime.simulation.clock import VirtualClock
 from kcm.runtime.simulation.trace import Trace
 

@@ -45,6 +45,10 @@ class DecodedEntries:
             if entries is not None:
                 entries.pop(entry, None)
 
+    def entries(self) -> list[Entry]:
+        """Return the entries. Any thread."""
+        return [entry for entries in list(self._by_size.values()) for entry in list(entries)]
+
     def clear(self) -> None:
         """Drop all decoded forms. Any thread."""
         before, self._by_size = self._by_size, {}

@@ -245,6 +245,10 @@ class Table:
             self._decoded.add(entry)
         return decoded
 
+    def decoded_entries(self) -> list[Entry]:
+        """Return the entries whose decoded form is cached. Any thread."""
+        return self._decoded.entries()
+
     def forget_decoded(self, entry: Entry) -> None:
         """Drop the cached decoded form of a replaced version."""
         self._decoded.forget(entry)
@@ -268,8 +272,8 @@ class Table:
     def make_entry(self, obj: Object, raw: bytes) -> Entry:
         """Return an entry for `put`. Raises ValueError if the name or a numeric resourceVersion is missing.
 
-        Also raises ValueError for a malformed object, with the field of another type. If that is not known, the error
-        is that of `derive` or of an index (TypeError, KeyError, AttributeError, ValueError).
+        Also raises ValueError for a malformed object, with the field of another type. If all fields have the right
+        type, the error is that of `derive` or of an index (TypeError, KeyError, AttributeError, ValueError).
         """
         # Called for each version of each object, so `meta` is read without accessor functions.
         meta = obj["metadata"]
@@ -279,18 +283,18 @@ class Table:
         version = parse_version(meta.get("resourceVersion"))
         if version is None:
             raise ValueError(f"metadata.resourceVersion is not a number: {meta.get('resourceVersion')!r:.80}")
-        controller, values = None, []
-        references = meta.get("ownerReferences")
-        if references:
-            controller = controller_of(obj)
-            if controller is not None:
-                controller = self._shared(controller)
-            if controller is None or len(references) > 1 or not references[0].get("blockOwnerDeletion"):
-                values = list(_further_ownership(references))
-        values.append((OWNER, owner_value(namespace=namespace, controller=controller)))
-        if namespace:
-            values.append((NAMESPACE, namespace))
         try:
+            controller, values = None, []
+            references = meta.get("ownerReferences")
+            if references:
+                controller = controller_of(obj)
+                if controller is not None:
+                    controller = self._shared(controller)
+                if controller is None or len(references) > 1 or not references[0].get("blockOwnerDeletion"):
+                    values = list(_further_ownership(references))
+            values.append((OWNER, owner_value(namespace=namespace, controller=controller)))
+            if namespace:
+                values.append((NAMESPACE, namespace))
             for index, values_of in self._indexes.items():
                 values.extend([(index, value) for value in values_of(obj)])
             return Entry(
@@ -303,10 +307,12 @@ class Table:
                 values=self._shared_values(tuple(values)),
                 finalizers=finalizers_of(obj) if "finalizers" in meta else (),
             )
-        except (TypeError, KeyError, AttributeError):
-            from kcm.protocols.object_shapes import check_fields  # few objects are malformed
+        except (TypeError, KeyError, AttributeError, ValueError) as err:
+            from kcm.runtime.schema.field_errors import field_error  # few objects are malformed
 
-            check_fields(self.resource.id, obj)
+            found = field_error(self.resource, obj, metadata_only=self.metadata_only)
+            if found:
+                raise ValueError(found) from err
             raise
 
     def _shared(self, owner: OwnerRef) -> OwnerRef:

@@ -4,6 +4,7 @@ keys: the keys that a change concerns.
 sources: its queues and passes.
 work: running reconciliations.
 retries: retries of failed keys and passes.
+malformed: names of malformed fields, for errors.
 held_back: keys whose reconciliation hung.
 timetable: periodic work.
 readiness: conditions for the first reconciliation.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
+from kcm.actors.engine.controller.malformed import malformed_object
 from kcm.actors.reconciliation import Change, Interest, Watch
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key
@@ -195,11 +196,17 @@ class Keys:
                 self._postpone(resource_id, change, matches, err)
             except Exception as err:  # a malformed object must not affect other watches
                 self._raised(f"`to` of the watch of {watch.resource.name}", change.key, err)
+                descriptions = (
+                    malformed_object(watch.resource, change.key, obj, metadata_only=watch.metadata_only)
+                    for obj in (change.new, change.old)
+                    if obj is not None
+                )
+                found = next(filter(None, descriptions), "")
                 self._log.warning(
                     "malformed object skipped",
                     resource=watch.resource.name,
                     key=change.key,
-                    error=f"{type(err).__name__}: {err}",
+                    error=found or f"{type(err).__name__}: {err}",
                 )
 
     def _postpone(self, resource_id: str, change: Change, matches: int, err: TableMissingError) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct, field
 
 from kcm.actors.engine.controller.held_back import HeldBack
+from kcm.actors.engine.controller.malformed import MalformedObjects
 from kcm.actors.engine.controller.own_writes import WriteStorms, refresh, remember, stale_update
 from kcm.actors.engine.controller.readiness import StaleTableError, check_freshness, check_readable
 from kcm.actors.engine.controller.retries import SyncTimeoutError, error_kind, one_line, result_of
@@ -84,6 +85,11 @@ class Work:
             queue.name: tuple(watch.resource.id for watch in queue.watches if watch.to is itself)
             for queue in settings.queues
         }
+        # By queue, the resources of which a key may name an object.
+        self._watched = {
+            queue.name: tuple(watch.resource.id for watch in queue.watches[:1]) for queue in settings.queues
+        } | {queue: resources for queue, resources in self._objects_of_keys.items() if resources}
+        self._malformed = MalformedObjects(tables)
         self._waiting: dict[int, _Attempt] = {}  # by ticket
         self.ticket = context.incarnation * 1_000_000_000
         self.reconciled = self.failed = 0
@@ -366,6 +372,7 @@ class Work:
             self._meter.skipped_as_stale(err.resource_id)
         task, context = attempt.task, self._context
         add_hint(err, attempt.generator)
+        err = self._malformed.explained(err, task.key, self._watched.get(task.queue, ()))
         context.system.raised(context.name, f"reconciliation of {task.queue}", task.key, err)
         self._ended(task, err)
         task.fail(err, now)

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.merge_types import MergeType, built_in, of_custom_kind
+from kcm.runtime.schema.api_types import built_in_types
 
 _MOST_KEPT = 1024
 

@@ -11,10 +11,10 @@ from kcm.runtime.apiserver.presentation.yaml_bodies import JsonBody
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.routing import FindRoute
 from kcm.runtime.apiserver.registry.subresources import subresource_of
-from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
 from kcm.runtime.apiserver.schema.kind_checks import built_in_type_checks
 from kcm.runtime.client.api import Request
+from kcm.runtime.schema.api_types import built_in_types
 
 T = TypeVar("T")
 

@@ -13,9 +13,9 @@ from kcm.runtime.apiserver.presentation.request_bodies import RequestBodies
 from kcm.runtime.apiserver.presentation.response_converter import ResponseConverter
 from kcm.runtime.apiserver.registry.definitions import Registry
 from kcm.runtime.apiserver.registry.routing import FindRoute
-from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
+from kcm.runtime.schema.api_types import built_in_types
 
 
 class Presentation:

@@ -1,6 +1,5 @@
-"""API types: type checks, field validation, patches, server-side apply and protobuf.
+"""API types: type checks, field validation, patches, server-side apply and protobuf, by runtime/schema/api_types.py.
 
-api_types.py        the fields of all built-in types, from api_types.json, which generate/ writes
 kind_checks.py      type checks of objects; scalars.py checks single values, nesting.py limits the depth
 field_validation.py unknown and duplicate fields (fieldValidation=Strict and Warn)
 patches.py          merge patches and JSON patches

@@ -15,9 +15,9 @@ import orjson
 
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import invalid
-from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiType, ApiTypes, Form
 from kcm.runtime.apiserver.schema.nesting import check_nesting
 from kcm.runtime.apiserver.schema.scalars import UnmarshalTypeError
+from kcm.runtime.schema.api_types import OBJECT_META, ApiType, ApiTypes, Form
 
 STRICT, WARN = "Strict", "Warn"
 MOST_REPORTED = 100  # reported unknown and duplicate fields per body, as upstream (saveStrictError)

@@ -12,8 +12,8 @@ from typing import Any
 
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiType, ApiTypes, Field, Kind, built_in_types, go_name
 from kcm.runtime.apiserver.schema.scalars import SCALARS, Check, UnmarshalTypeError, anything, json_type
+from kcm.runtime.schema.api_types import OBJECT_META, ApiType, ApiTypes, Field, Kind, built_in_types, go_name
 
 SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 # Kinds for which each value of a Python type is valid.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiTypes, Field, built_in_types
 from kcm.runtime.apiserver.schema.strategic_merge import MergeField, MergeSchema
+from kcm.runtime.schema.api_types import OBJECT_META, ApiTypes, Field, built_in_types
 
 
 class TypeMergeSchema(MergeSchema):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from kcm.runtime.apiserver.schema.api_types import OBJECT_META, ApiType, Field, built_in_types
+from kcm.runtime.schema.api_types import OBJECT_META, ApiType, Field, built_in_types
 
 LazyType = Callable[[], "MergeType"]
 

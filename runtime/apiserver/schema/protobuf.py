@@ -17,7 +17,7 @@ import orjson
 
 from kcm.protocols.objects import Object
 from kcm.protocols.times import format_micro_time, format_time
-from kcm.runtime.apiserver.schema.api_types import META, ApiTypes, Field
+from kcm.runtime.schema.api_types import META, ApiTypes, Field
 
 MAGIC = b"k8s\x00"
 

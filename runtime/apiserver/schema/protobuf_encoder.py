@@ -23,9 +23,9 @@ from kcm.protocols.bounded_cache import bounded_cache
 from kcm.protocols.objects import Object
 from kcm.protocols.protobuf_wire import BYTES, FIXED64, ONE_BYTE, VARINT, field_tag, varint
 from kcm.protocols.times import EPOCH
-from kcm.runtime.apiserver.schema.api_types import META, OBJECT_META, ApiType, ApiTypes, Field, Form, Kind
 from kcm.runtime.apiserver.schema.kind_checks import SCHEMA
 from kcm.runtime.apiserver.schema.protobuf import MAGIC, UNIX_OF_YEAR_1, UnknownTypeError
+from kcm.runtime.schema.api_types import META, OBJECT_META, ApiType, ApiTypes, Field, Form, Kind
 
 # Encodes the value of a field, with its tag, or the content of a message, without a tag.
 Encode: TypeAlias = Callable[[Any], bytes]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from kcm.protocols.bounded_cache import bounded_cache
 from kcm.protocols.quantities import canonical_quantity
-from kcm.runtime.apiserver.schema.api_types import Kind
+from kcm.runtime.schema.api_types import Kind
 
 # Returns the checked value as upstream's encoder writes it. Raises UnmarshalTypeError.
 Check = Callable[[Any], Any]

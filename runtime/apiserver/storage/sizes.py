@@ -16,10 +16,10 @@ import orjson
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.status_errors import StatusError
-from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.nesting import check_nesting
 from kcm.runtime.apiserver.schema.protobuf import UnknownTypeError
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
+from kcm.runtime.schema.api_types import built_in_types
 
 MOST_STORED = 3 * 512 * 1024  # bytes of one request to etcd
 MOST_SENT = 2 * 1024 * 1024  # bytes of one message that kube-apiserver sends to etcd

@@ -21,7 +21,6 @@ from kcm.runtime.apiserver.core.server_side_apply import apply as server_side_ap
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import invalid
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator
 from kcm.runtime.apiserver.schema.merge_schemas import merge_schema_of
 from kcm.runtime.apiserver.schema.patches import MOST_OPERATIONS, apply_json_patch, apply_merge_patch
@@ -31,6 +30,7 @@ from kcm.runtime.apiserver.verbs.create import create_object
 from kcm.runtime.apiserver.verbs.options import check_patch_options
 from kcm.runtime.apiserver.verbs.update import replace
 from kcm.runtime.client.api import Response
+from kcm.runtime.schema.api_types import built_in_types
 
 SUPPORTED = tuple(PatchType)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kcm.actors.reconciliation.differences import QUANTITY_FIELDS, differences, without_none
-from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.schema.api_types import built_in_types
 
 CONTAINER = {"name": "web", "image": "nginx", "imagePullPolicy": "Always", "resources": {"limits": {"cpu": "1"}}}
 

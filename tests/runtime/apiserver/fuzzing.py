@@ -26,11 +26,11 @@ from kcm.runtime.apiserver.core.identifiers import Identifiers
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.subresources import SUBRESOURCES
 from kcm.runtime.apiserver.registry.users import ADMIN, User
-from kcm.runtime.apiserver.schema.api_types import META, Field, built_in_types
 from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore
 from kcm.runtime.apiserver.storage.watches import CacheWatcher
 from kcm.runtime.client.api import Request, Response
+from kcm.runtime.schema.api_types import META, Field, built_in_types
 
 PER_SERVER = 3000  # requests
 LONGEST = 5.0  # CPU seconds for one request

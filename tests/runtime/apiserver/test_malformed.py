@@ -13,9 +13,9 @@ from hypothesis.strategies._internal.core import DataObject
 
 from kcm.protocols.objects import Object
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.kind_checks import TypeChecks
 from kcm.runtime.apiserver.schema.scalars import UnmarshalTypeError
+from kcm.runtime.schema.api_types import built_in_types
 from tests.runtime.apiserver.conftest import Api
 
 SCALARS = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats(allow_nan=False) | st.text(max_size=5)

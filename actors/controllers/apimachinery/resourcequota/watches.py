@@ -57,8 +57,10 @@ class QuotaFacts(NamedTuple):
 
 
 def quota_facts(quota: Object) -> QuotaFacts:
-    """Return the limits and usage of a ResourceQuota. Raises ValueError for invalid quantities."""
-    hard, used = read_amounts(limits(quota)), read_amounts(status_of(quota).get("used"))
+    """Return the limits and usage of a ResourceQuota. Raises ValueError for invalid quantities, also in status.hard."""
+    status = status_of(quota)
+    hard, used = read_amounts(limits(quota)), read_amounts(status.get("used"))
+    read_amounts(status.get("hard"))
     return QuotaFacts(
         *(tuple(sorted((name, amount.value) for name, amount in amounts.items())) for amounts in (hard, used))
     )

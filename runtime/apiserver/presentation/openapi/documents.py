@@ -26,7 +26,7 @@ from kcm.runtime.apiserver.presentation.openapi.schemas import (
 from kcm.runtime.apiserver.presentation.openapi.v2 import Document, make_document
 from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from kcm.runtime.apiserver.registry.subresources import subresource_of
-from kcm.runtime.apiserver.schema.api_types import ApiTypes
+from kcm.runtime.schema.api_types import ApiTypes
 
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation")
 _LIST_PARAMETERS = ("continue", "fieldSelector", "labelSelector", "limit", "resourceVersion", "timeoutSeconds", "watch")

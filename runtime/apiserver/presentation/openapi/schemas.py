@@ -11,7 +11,7 @@ from typing import Any
 from kcm.runtime.apiserver.presentation.openapi.descriptions import Descriptions, TypeDescription
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.subresources import subresource_of
-from kcm.runtime.apiserver.schema.api_types import META, OBJECT_META, ApiType, ApiTypes, Field
+from kcm.runtime.schema.api_types import META, OBJECT_META, ApiType, ApiTypes, Field
 
 GROUP_VERSION_KIND = "x-kubernetes-group-version-kind"
 PREFIX = "#/components/schemas/"

@@ -19,7 +19,7 @@ from kcm.runtime.apiserver.presentation.openapi.v2_paths import PARAMETERS, path
 from kcm.runtime.apiserver.presentation.openapi.v2_protobuf import encoded
 from kcm.runtime.apiserver.presentation.openapi.v2_schemas import schemas
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.schema.api_types import ApiTypes
+from kcm.runtime.schema.api_types import ApiTypes
 
 _BEARER = {"description": "Bearer Token authentication", "type": "apiKey", "name": "authorization", "in": "header"}
 

@@ -14,7 +14,7 @@ from kcm.runtime.apiserver.presentation.openapi.schemas import GROUP_VERSION_KIN
 from kcm.runtime.apiserver.presentation.openapi.v2_schemas import DELETE_OPTIONS, INFO, PATCH, STATUS, reference
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.subresources import subresource_of
-from kcm.runtime.apiserver.schema.api_types import META, ApiTypes
+from kcm.runtime.schema.api_types import META, ApiTypes
 
 _JSON, _YAML, _PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 _ALL = (_JSON, _YAML, _PROTOBUF)

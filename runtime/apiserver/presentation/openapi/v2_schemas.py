@@ -20,7 +20,7 @@ from kcm.runtime.apiserver.presentation.openapi.schemas import (
     schemas_of,
 )
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.schema.api_types import META, OBJECT_META, ApiTypes
+from kcm.runtime.schema.api_types import META, OBJECT_META, ApiTypes
 
 # Types of requests and discovery, which are not the kind of a resource.
 STATUS, PATCH, WATCH_EVENT = f"{META}.Status", f"{META}.Patch", f"{META}.WatchEvent"

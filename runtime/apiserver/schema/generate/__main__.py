@@ -17,7 +17,6 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from kcm.runtime.apiserver.schema.api_types import ApiTypes
 from kcm.runtime.apiserver.schema.generate.documents import (
     Facts,
     Json,
@@ -30,6 +29,7 @@ from kcm.runtime.apiserver.schema.generate.documents import (
 from kcm.runtime.apiserver.schema.generate.layout import written
 from kcm.runtime.apiserver.schema.generate.semantic import AmbiguousTypeError, semantic_facts
 from kcm.runtime.apiserver.schema.generate.sources import MismatchError, Sources
+from kcm.runtime.schema.api_types import ApiTypes
 
 _PROTOBUF_FACTS = ("pointer", "number")
 

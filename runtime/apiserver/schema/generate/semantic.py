@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcm.runtime.apiserver.schema.api_types import ApiType, ApiTypes, Field
+from kcm.runtime.schema.api_types import ApiType, ApiTypes, Field
 
 # Types that controllers compare: pod templates, claim templates, and the workloads that contain them.
 ROOTS = (

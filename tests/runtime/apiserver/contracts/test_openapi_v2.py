@@ -13,7 +13,7 @@ from kcm.runtime.apiserver.kinds.runtime_config import served_kinds
 from kcm.runtime.apiserver.presentation.openapi.descriptions import Descriptions
 from kcm.runtime.apiserver.presentation.openapi.v2 import make_document
 from kcm.runtime.apiserver.presentation.openapi.v2_protobuf import encoded
-from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.schema.api_types import built_in_types
 from tests.runtime.apiserver.conftest import Api
 from tests.runtime.apiserver.contracts import openapi_v2
 from tests.runtime.apiserver.contracts.openapi_v2 import hashed, parts

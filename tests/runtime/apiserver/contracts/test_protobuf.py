@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
-from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder, watch_event
+from kcm.runtime.schema.api_types import built_in_types
 from tests.runtime.apiserver.contracts import protobuf
 from tests.runtime.apiserver.contracts.kinds import play
 from tests.runtime.apiserver.contracts.kinds.tables import TABLES

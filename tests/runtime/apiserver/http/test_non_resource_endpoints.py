@@ -7,9 +7,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from kcm.runtime.apiserver.access.account_tokens import AccountTokens
 from kcm.runtime.apiserver.http.health import Health
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
-from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 from kcm.runtime.apiserver.storage.store import MemoryStore
+from kcm.runtime.schema.api_types import built_in_types
 from kcm.runtime.signing.tokens import SigningKey
 from tests.runtime.apiserver.http.served import PODS, Served, run, serving
 

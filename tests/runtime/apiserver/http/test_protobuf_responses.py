@@ -8,10 +8,10 @@ import pytest
 
 from kcm.runtime.apiserver.presentation.protobuf_cache import ProtobufCache
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 from kcm.runtime.apiserver.server.event_loop import round_robin
+from kcm.runtime.schema.api_types import built_in_types
 from tests.runtime.apiserver.http.served import PODS, RESOURCES, Answer, Served, run
 
 PROTOBUF, JSON = "application/vnd.kubernetes.protobuf", "application/json"

@@ -8,10 +8,10 @@ from kcm.runtime.apiserver.kinds.core import pod as pod_kind
 from kcm.runtime.apiserver.presentation.negotiation import JSON, PROTOBUF, Form
 from kcm.runtime.apiserver.presentation.protobuf_cache import ProtobufCache
 from kcm.runtime.apiserver.presentation.representations import Representation
-from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
 from kcm.runtime.apiserver.verbs.read import ListResponse
 from kcm.runtime.client.api import Response
+from kcm.runtime.schema.api_types import built_in_types
 from tests.support.objects import pod
 
 TABLE, PARTIAL = Form("Table", "v1"), Form("PartialObjectMetadata", "v1")

@@ -14,7 +14,7 @@ from kcm.runtime.apiserver.kinds.bodies import BODIES
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
 from kcm.runtime.apiserver.kinds.off_by_default import OFF_BY_DEFAULT
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
-from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.schema.api_types import built_in_types
 from tests.runtime.apiserver.kinds.printers import NOW, PRINTERS, printer_for
 
 GROUPS = [module.name for module in pkgutil.iter_modules(kinds.__path__) if module.ispkg and module.name != "pod_spec"]

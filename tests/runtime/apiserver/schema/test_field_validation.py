@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kcm.runtime.apiserver.errors.status_errors import StatusError
-from kcm.runtime.apiserver.schema.api_types import ApiTypes, built_in_types
 from kcm.runtime.apiserver.schema.field_validation import STRICT, WARN, FieldValidator, duplicate_fields
+from kcm.runtime.schema.api_types import ApiTypes, built_in_types
 
 
 @pytest.fixture(scope="module")

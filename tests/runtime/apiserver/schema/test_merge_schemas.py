@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.merge_schemas import merge_schema_of
 from kcm.runtime.apiserver.schema.strategic_merge import MergeSchema, apply_strategic_merge
+from kcm.runtime.schema.api_types import built_in_types
 
 
 def named(*names: str) -> list[dict[str, Any]]:

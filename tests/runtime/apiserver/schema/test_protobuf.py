@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.protobuf import MAGIC, ProtobufDecoder, UnknownTypeError
+from kcm.runtime.schema.api_types import built_in_types
 
 # Bodies of kubectl 1.32 for `create deployment web --image=nginx --replicas=0 --port=80`, and so on.
 DEPLOYMENT = (

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from kcm.runtime.apiserver.schema.api_types import ApiTypes, Field, built_in_types
 from kcm.runtime.apiserver.schema.protobuf import ProtobufDecoder, UnknownTypeError
 from kcm.runtime.apiserver.schema.protobuf_encoder import ProtobufEncoder
+from kcm.runtime.schema.api_types import ApiTypes, Field, built_in_types
 
 TYPES = built_in_types()
 # None of these values is zero, because a decoder omits zeros.

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kcm.runtime.apiserver.schema.api_types import Kind
 from kcm.runtime.apiserver.schema.scalars import SCALARS, UnmarshalTypeError
+from kcm.runtime.schema.api_types import Kind
 
 
 @pytest.mark.parametrize(

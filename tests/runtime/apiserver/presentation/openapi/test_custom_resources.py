@@ -10,8 +10,8 @@ import pytest
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.presentation.openapi.descriptions import installed_descriptions
 from kcm.runtime.apiserver.presentation.openapi.documents import OpenApi
-from kcm.runtime.apiserver.schema.api_types import built_in_types
 from kcm.runtime.apiserver.schema.field_validation import STRICT, FieldValidator
+from kcm.runtime.schema.api_types import built_in_types
 from tests.runtime.apiserver.conftest import Api
 
 PROPERTIES = {"spec": {"type": "object", "description": "What is wanted.", "properties": {"a": {"type": "string"}}}}

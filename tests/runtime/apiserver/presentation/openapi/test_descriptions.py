@@ -5,7 +5,7 @@ from pathlib import Path
 from kcm.runtime.apiserver.presentation.openapi.descriptions import Descriptions, installed_descriptions
 from kcm.runtime.apiserver.presentation.openapi.documents import OpenApi
 from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
-from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.schema.api_types import built_in_types
 
 
 def test_descriptions_do_not_have_the_layout_of_the_library() -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from kcm.runtime.apiserver.presentation.openapi.descriptions import installed_descriptions
 from kcm.runtime.apiserver.presentation.openapi.documents import OpenApi
 from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
-from kcm.runtime.apiserver.schema.api_types import built_in_types
+from kcm.runtime.schema.api_types import built_in_types
 
 DEPLOYMENTS = ResourceDefinition(
     group="apps", plural="deployments", kind="Deployment", subresources=("status", "scale")

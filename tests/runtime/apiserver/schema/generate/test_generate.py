@@ -11,11 +11,11 @@ import pytest
 from kcm.protocols import semantic_facts as facts
 from kcm.runtime.apiserver.presentation.openapi.descriptions import TypeDescription
 from kcm.runtime.apiserver.presentation.openapi.schemas import schema_of
-from kcm.runtime.apiserver.schema.api_types import FILE, ApiTypes, built_in_types
 from kcm.runtime.apiserver.schema.generate.__main__ import main
 from kcm.runtime.apiserver.schema.generate.documents import UnknownVocabularyError, collect
 from kcm.runtime.apiserver.schema.generate.layout import written
 from kcm.runtime.apiserver.schema.generate.semantic import semantic_facts
+from kcm.runtime.schema.api_types import FILE, ApiTypes, built_in_types
 
 GROUP, STRING = "io.k8s.api.example.v1", {"type": "string"}
 PROTO = """

@@ -9,8 +9,8 @@ import pytest
 
 from kcm.protocols import go_structs as facts
 from kcm.protocols.go_dump import StructField, structs
-from kcm.runtime.apiserver.schema.api_types import META, ApiType, Form, built_in_types
 from kcm.runtime.apiserver.schema.generate.go_structs import FILES, AmbiguousStructError, go_structs, main
+from kcm.runtime.schema.api_types import META, ApiType, Form, built_in_types
 
 CORE = """
 package v1

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kcm.runtime.apiserver.schema.api_types import META, ApiTypes, Field, built_in_types
+from kcm.runtime.schema.api_types import META, ApiTypes, Field, built_in_types
 
 CORE, APPS, NETWORKING = "io.k8s.api.core.v1", "io.k8s.api.apps.v1", "io.k8s.api.networking.v1"
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
