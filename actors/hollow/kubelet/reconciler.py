@@ -25,7 +25,7 @@ from kcm.actors.hollow.kubelet.images import PodEvent
 from kcm.actors.hollow.kubelet.pod_status import NO_MEMORIES, Memories, PodPlan, status_changes
 from kcm.actors.hollow.kubelet.resize import RESIZABLE, Resized, allocated_spec, has_resources, resized
 from kcm.actors.hollow.kubelet.volume_queues import volume_queues, waiting_watches
-from kcm.actors.hollow.kubelet.volumes import KubeletVolumes, has_begun
+from kcm.actors.hollow.kubelet.volumes import POD_QUEUE, KubeletVolumes, has_begun
 from kcm.actors.hollow.nodes.addresses import AddressBook, addresses_at, offset_of, pod_ranges
 from kcm.actors.hollow.nodes.fleet import HollowNode
 from kcm.actors.hollow.scheduler.demand import Port, host_ports, pod_requests
@@ -355,6 +355,7 @@ def kubelet_spec(fleet: Mapping[str, HollowNode], *, volumes: bool = False, devi
         component="kubelet",
         queues=(
             Queue(
+                POD_QUEUE,
                 watches=(*watches, *waiting_watches(fleet)) if volumes else watches,
                 concurrency=MANY,
                 terminal=(),

@@ -5,8 +5,9 @@ and mounted. Volumes of drivers that the node does not register, and those witho
 Keys of the queues: the name of a node.
 
 Source: kubernetes v1.36 pkg/kubelet/volumemanager (populator, reconciler), pkg/volume/util/operationexecutor
-(GenerateVerifyControllerAttachedVolumeFunc, GenerateMountVolumeFunc), pkg/volume/csi/nodeinfomanager. Unlike upstream,
-volumesInUse is written at once, and not with the next heartbeat.
+(GenerateVerifyControllerAttachedVolumeFunc, GenerateMountVolumeFunc), pkg/kubelet/volumemanager/cache
+(MarkVolumesReportedInUse), pkg/volume/csi/nodeinfomanager. Unlike upstream, volumesInUse is written at once, and not
+with the next heartbeat.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kcm.actors.hollow.intervals import look_again
 from kcm.actors.hollow.kubelet.images import PodEvent
 from kcm.actors.hollow.nodes.fleet import HollowNode
 from kcm.actors.hollow.scheduler.node_fit import ZONE_LABEL
-from kcm.actors.reconciliation import Reconciliation, create, must, patch
+from kcm.actors.reconciliation import Enqueue, Reconciliation, create, must, patch
 from kcm.actors.reconciliation.commands import in_name_of
 from kcm.actors.reconciliation.derived import NODE
 from kcm.protocols.csi import (
@@ -38,7 +39,7 @@ from kcm.protocols.csi import (
     is_attached,
     requires_attach,
 )
-from kcm.protocols.messages.outcomes import AlreadyExists, Conflict, NotFound
+from kcm.protocols.messages.outcomes import AlreadyExists, Conflict, Done, NotFound
 from kcm.protocols.objects import (
     Key,
     Object,
@@ -69,6 +70,7 @@ from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
+POD_QUEUE = "hollow-kubelet"
 SYNC_BACKOFF = Backoff(first=10.0, most=300.0)  # of pods whose claims cannot be used
 MOUNT_BACKOFF = Backoff(first=0.5, most=122.0)  # Source: pkg/util/goroutinemap/exponentialbackoff
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
@@ -193,10 +195,20 @@ class _Mounting(NamedTuple):
     since: float
 
 
+class _Reported(NamedTuple):
+    """Names of the volumes that the node with this uid reports in use, by the writes of this process alone.
+
+    The table may show an older state: volumes whose removal from volumesInUse was requested, but is not visible yet.
+    """
+
+    uid: str
+    names: frozenset[str]
+
+
 class KubeletVolumes:
     """Volumes of the pods of all hollow nodes.
 
-    It remembers failed attempts, and since when volumes are being mounted.
+    It remembers failed attempts, since when volumes are being mounted, and which volumes the nodes report in use.
     """
 
     def __init__(self, *, tables: Tables, clock: Clock, fleet: Mapping[str, HollowNode]) -> None:
@@ -207,6 +219,7 @@ class KubeletVolumes:
         self._clock, self._fleet = clock, fleet
         self._attempts: dict[Key, _Attempts] = {}
         self._mounting: dict[Key, _Mounting] = {}
+        self._reported: dict[Key, _Reported] = {}
 
     def forget(self, pod: Key) -> None:
         self._attempts.pop(pod, None)
@@ -217,7 +230,7 @@ class KubeletVolumes:
         volumes = list(self.volumes_of(pod, node))
         if not volumes:
             return None
-        in_use, attached = set(in_use_names(node)), attached_names(node)
+        in_use, attached = self._reported_by(node), attached_names(node)
         unattached = {
             volume.name
             for volume in volumes
@@ -327,12 +340,26 @@ class KubeletVolumes:
         quiet = silence(node, now=now)
         if quiet.silent:
             return None if quiet.until is None else look_again(due=quiet.until, now=now)
-        used = sorted(set(self._used_on(node)))
-        if used != list(in_use_names(node)):
-            body = {"metadata": {"uid": uid_of(node)}, "status": {"volumesInUse": used or None}}
-            put = patch(NODES, key, body, subresource="status")
-            yield from must(in_name_of(hollow.user, put), but=(NotFound, Conflict))
+        uid, used = uid_of(node), frozenset(self._used_on(node))
+        reported = self._reported_by(node)
+        if used == reported == set(in_use_names(node)):
+            return None
+        # Until the write has succeeded, a pod may count only on the volumes that are reported before and after it.
+        self._reported[key] = _Reported(uid, reported & used)
+        body = {"metadata": {"uid": uid}, "status": {"volumesInUse": sorted(used) or None}}
+        put = patch(NODES, key, body, subresource="status")
+        outcome = yield from must(in_name_of(hollow.user, put), but=(NotFound, Conflict))
+        if isinstance(outcome, Done):
+            self._reported[key] = _Reported(uid, used)
+            # Their watch shows no change if the node reported these volumes before this process started.
+            for entry in self._pods.indexed_entries(NODE, key) if used - reported else ():
+                if entry.facts.phase == "Pending" and uses_claims(entry):
+                    yield Enqueue(POD_QUEUE, entry.key)
         return None
+
+    def _reported_by(self, node: Object) -> frozenset[str]:
+        known = self._reported.get(name_of(node))
+        return known.names if known is not None and known.uid == uid_of(node) else frozenset()
 
     def _used_on(self, node: Object) -> Iterator[str]:
         for entry in self._pods.indexed_entries(NODE, name_of(node)):
