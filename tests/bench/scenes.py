@@ -14,6 +14,7 @@ import orjson
 from msgspec.structs import replace
 
 from kcm.actors.app.system import ControllerSystem
+from kcm.actors.controllers.workloads import statefulset
 from kcm.actors.controllers.workloads.replicaset import SPEC
 from kcm.actors.engine.informer import Informer, InformerLimits, Outage
 from kcm.actors.options import Options
@@ -23,7 +24,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.trials.workloads.actions import workload
 from kcm.protocols.codec import encode
 from kcm.protocols.messages.watches import EVERYTHING, Streamed, Subscribe
-from kcm.protocols.resources import DEPLOYMENTS, PODS
+from kcm.protocols.resources import DEPLOYMENTS, PODS, STATEFULSETS
 from kcm.protocols.watch_lines import INITIAL_EVENTS_END
 from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.apiserver.storage.store import MemoryStore
@@ -53,7 +54,7 @@ CONTAINER = {
 }
 
 
-EVENTS, KEYS, CREATED, STATUSES, REQUESTS, RESTING, LISTED = 100, 20, 64, 10, 50, 60, 200
+EVENTS, KEYS, CREATED, STATUSES, REQUESTS, RESTING, LISTED, SYNCS = 100, 20, 64, 10, 50, 60, 200, 5
 
 
 # Fakes. The functions of this file are not counted.
@@ -292,6 +293,28 @@ def status_is_written() -> Scene:
     return Scene(act=act, units=STATUSES, system=manager.system.actors)
 
 
+def large_set_is_synced() -> Scene:
+    """A StatefulSet of 200 pods with claims is synced without a change. One unit is one pod in one sync."""
+    cluster = SimulatedCluster(log=quiet_log())
+    cluster.hollow_nodes()
+    manager = cluster.manager(controllers=[statefulset.SPEC])
+    storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    claim = {"metadata": {"name": "data"}, "spec": storage}
+    spec = {"podManagementPolicy": "Parallel", "serviceName": "db", "volumeClaimTemplates": [claim]}
+    cluster.create(STATEFULSETS, workload(STATEFULSETS, "db", LISTED, "v0", **spec))
+    cluster.run_for(60.0)
+    (known,) = cluster.list(STATEFULSETS)
+    if known["status"].get("readyReplicas") != LISTED:
+        raise RuntimeError(f"the status is {known['status']}")
+
+    def act() -> None:
+        for _ in range(SYNCS):
+            manager.enqueue(statefulset.SPEC.name, "default/db")
+            cluster.run_for(0.0)
+
+    return Scene(act=act, units=LISTED * SYNCS, system=manager.actors)
+
+
 def controller_starts() -> Scene:
     """The ReplicaSet controller restarts with a set of 200 pods, and reads all of them. One unit is one pod."""
     manager = Manager(LISTED)
@@ -381,6 +404,7 @@ SCENES: dict[str, Callable[[], Scene]] = {
     "a reconciliation that decides nothing": nothing_to_do,
     "a pod created": pods_are_created,
     "a status written": status_is_written,
+    "a pod in a sync of a StatefulSet": large_set_is_synced,
     "a pod at a controller's start": controller_starts,
     "a create in the server's core": server_creates,
     "a get in the server's core": server_gets,

@@ -10,7 +10,7 @@ Source: kubernetes v1.36 pkg/controller/controller_ref_manager.go. Differences:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
@@ -166,18 +166,25 @@ def claim(
     fields_of: Callable[[Entry], Claimable] = attrgetter("facts"),
     belongs: Callable[[Entry], bool] | None = None,
     finalizers: Sequence[str] = (),  # added to adopted objects, removed from released ones
+    known: Collection[Entry] = (),  # returned by an earlier call for the same owner, selector and `belongs`
 ) -> Step[list[Entry]]:
     """Adopt orphans that the owner's selector matches, and release owned objects that it does not match any more.
 
-    Returns the entries of the objects that the owner owns afterwards. plan_claim describes the decision. Before an
-    adoption the owner is read from the API server, because the informer cache may not contain its deletion or
-    replacement yet.
+    Returns the entries of the objects that the owner owns afterwards. plan_claim describes the decision; it is not made
+    again for known entries, which never change. Before an adoption the owner is read from the API server, because the
+    informer cache may not contain its deletion or replacement yet.
 
     Raises CommandError with the messages of all failures, after all patches were sent. It is no failure if an object
     does not exist, or if the server rejects a release as invalid (422): then the object has lost the owner reference,
     or was replaced.
     """
+    recalled: list[Entry] = []
+    if known:
+        candidates = list(candidates)
+        recalled = [entry for entry in candidates if entry in known]
+        candidates = [entry for entry in candidates if entry not in known]
     plan = plan_claim(candidates, owner=owner, matches=matches, fields_of=fields_of, belongs=belongs)
+    plan.kept.extend(recalled)
     if not plan.adopted and not plan.released:
         return plan.kept
     failures: list[tuple[Command, Failure]] = []

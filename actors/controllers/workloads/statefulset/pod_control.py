@@ -7,6 +7,8 @@ its claims change.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from kcm.actors.controllers.workloads.statefulset.claims import (
@@ -43,7 +45,7 @@ from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import AlreadyExists, Conflict, Done, Failure, NotFound, Refused
-from kcm.protocols.objects import Object, decode_object, is_deleting, key_of, make_key, name_of, split_key, uid_of
+from kcm.protocols.objects import Key, Object, decode_object, is_deleting, key_of, make_key, name_of, split_key, uid_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.table import Entry
@@ -55,11 +57,24 @@ class ClaimTerminating(RetryQuietly):
     """Raised if a claim that a pod needs is being deleted. The sync is retried until the deletion has finished."""
 
 
+class SettledPod(NamedTuple):
+    """Pod that needs no write as long as the tables contain these entries. claims: by key; None for a missing claim."""
+
+    pod: Entry
+    claims: tuple[tuple[Key, Entry | None], ...]
+
+
 class PodControl:
     """Writes the pods and claims of one set during one sync."""
 
-    def __init__(self, stateful_set: StatefulSet, *, pods: Lister, claims: Lister) -> None:
+    def __init__(
+        self, stateful_set: StatefulSet, *, pods: Lister, claims: Lister, settled: dict[int, SettledPod] | None = None
+    ) -> None:
+        """Create it for a sync. settled: by ordinal, from earlier syncs of the same spec; it is updated."""
         self._set, self._pods, self._claims = stateful_set, pods, claims
+        self._settled: dict[int, SettledPod] = {} if settled is None else settled
+        if self._settled and claims.unreadable():
+            self._settled.clear()  # the entry of an unreadable object is that of its last readable version
 
     def create(self, ordinal: int, *, template: Object, revision: str) -> Step[bool]:
         """Create the missing claims of a pod, then the pod. Return whether the pod was created.
@@ -147,8 +162,25 @@ class PodControl:
             raise failure
 
     def needs_nothing(self, pod: Entry, ordinal: int) -> bool:
-        """Report whether the pod and its claims are correct, so that `keep` would not write anything."""
-        return self._is_itself(pod, ordinal) and self.claims_have_their_owners(pod, ordinal)
+        """Report whether the pod and its claims are correct, and a pending pod has all of its claims.
+
+        Every sync calls this for each pod, so a pod is examined again only if it or a claim has changed.
+        """
+        known = self._settled.get(ordinal)
+        if known is not None and known.pod is pod:
+            entry_of = self._claims.entry
+            for key, claim in known.claims:
+                if entry_of(key) is not claim:
+                    break
+            else:
+                return True
+        if pod.facts.phase == "Pending" and not self.claims_are_there(ordinal):
+            return False
+        if not self._is_itself(pod, ordinal) or not self.claims_have_their_owners(pod, ordinal):
+            return False
+        keys = [make_key(self._set.namespace, name) for name in self._claim_names(ordinal)]
+        self._settled[ordinal] = SettledPod(pod, tuple((key, self._claims.entry(key)) for key in keys))
+        return True
 
     def claims_are_there(self, ordinal: int) -> bool:
         """Report whether all claims of a pod exist and none of them is being deleted."""
@@ -236,8 +268,10 @@ class PodControl:
 
     def _known_claims(self, ordinal: int) -> list[Object]:
         """Return the pod's claims that are in the table."""
-        names = (claim_name(template, self._set.name, ordinal) for template in self._set.claim_templates)
-        return [claim for name in names if (claim := self._known_claim(name)) is not None]
+        return [claim for name in self._claim_names(ordinal) if (claim := self._known_claim(name)) is not None]
+
+    def _claim_names(self, ordinal: int) -> list[str]:
+        return [claim_name(template, self._set.name, ordinal) for template in self._set.claim_templates]
 
     def _known_claim(self, name: str) -> Object | None:
         """Return a claim from the table, None if it is missing. Raises UnreadableError if the claim is unreadable."""

@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec import Struct, field
+
 from kcm.actors.controllers.shared.ownership import claim
 from kcm.actors.controllers.shared.replica_status import seconds_to_next_availability
 from kcm.actors.controllers.shared.revision_history import claim_revisions
@@ -27,7 +29,7 @@ from kcm.actors.controllers.workloads.statefulset.concurrent_steps import FAILUR
 from kcm.actors.controllers.workloads.statefulset.identity import ordinal_of_key
 from kcm.actors.controllers.workloads.statefulset.metrics import StatefulSetMetrics
 from kcm.actors.controllers.workloads.statefulset.objects import StatefulSet, parse_stateful_set
-from kcm.actors.controllers.workloads.statefulset.pod_control import PodControl
+from kcm.actors.controllers.workloads.statefulset.pod_control import PodControl, SettledPod
 from kcm.actors.controllers.workloads.statefulset.pod_steps import (
     Members,
     PodStep,
@@ -51,7 +53,7 @@ from kcm.actors.controllers.workloads.statefulset.revisions import (
 from kcm.actors.controllers.workloads.statefulset.status import differs, status_of
 from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Step
 from kcm.protocols.messages.command_error import CommandError
-from kcm.protocols.objects import Key, name_of
+from kcm.protocols.objects import Key, Object, name_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.table import Entry
@@ -65,6 +67,21 @@ class _Managed(NamedTuple):
 
     attempted: bool = False  # whether pods or claims may have been written
     wait: float | None = None  # seconds to requeue after
+
+
+class _Memory(Struct):
+    """Pods of a set that need not be examined again while its spec and their entries stay the same.
+
+    A set of many pods is synced at each change of one of them.
+
+    uid, spec: of the set.
+    claimed: pods that the set owns and selects.
+    """
+
+    uid: str
+    spec: Object
+    claimed: frozenset[Entry] = frozenset()
+    settled: dict[int, SettledPod] = field(default_factory=dict)
 
 
 class StatefulSetReconciler:
@@ -84,15 +101,20 @@ class StatefulSetReconciler:
         self._clock, self._metrics, self._several_unavailable = clock, metrics, several_unavailable
         self._on_delete_completes = on_delete_completes
         self._backoff = ReplacementBackoff()
+        self._memories: dict[Key, _Memory] = {}
 
     def reconcile(self, key: Key) -> Reconciliation:
         entry = self._sets.entry(key)
         if entry is None:
             self._metrics.forget(key)
             self._backoff.forget(key)
+            self._memories.pop(key, None)
             return None
         obj = self._sets.object_of(entry)
         stateful_set = parse_stateful_set(obj)
+        memory = self._memories.get(key)
+        if memory is None or memory.uid != entry.uid or memory.spec != (obj.get("spec") or {}):
+            memory = self._memories[key] = _Memory(entry.uid, obj.get("spec") or {})
         known = yield from claim_revisions(
             self._revisions,
             owner=obj,
@@ -107,7 +129,9 @@ class StatefulSetReconciler:
             owner_resource=STATEFULSETS,
             matches=stateful_set.selector.matches,
             belongs=lambda pod: ordinal_of_key(pod.key, stateful_set.name) is not None,
+            known=memory.claimed,
         )
+        memory.claimed = frozenset(pods)
         if not is_current(self._sets, entry):
             return (yield from self.reconcile(key))
         if self._pods.first_unreadable(stateful_set.namespace, owner=stateful_set.uid) is not None:
@@ -119,7 +143,7 @@ class StatefulSetReconciler:
         # counted as available in the status, and nothing would sync the set again, although its successors wait for it.
         now = self._clock.now()
         try:
-            managed = yield from self._manage(stateful_set, revisions, pods, now)
+            managed = yield from self._manage(stateful_set, revisions, pods, memory.settled, now)
         except FAILURES as err:
             failure = err
         if managed.attempted:
@@ -169,14 +193,19 @@ class StatefulSetReconciler:
         ]
 
     def _manage(
-        self, stateful_set: StatefulSet, revisions: Revisions, pods: Sequence[Entry], now: float
+        self,
+        stateful_set: StatefulSet,
+        revisions: Revisions,
+        pods: Sequence[Entry],
+        settled: dict[int, SettledPod],
+        now: float,
     ) -> Step[_Managed]:
         """Create missing pods and delete condemned pods, then advance a rolling update. Source: updateStatefulSet."""
         if self._several_unavailable:
             self._metrics.allowed(stateful_set, stateful_set.at_once())
         if stateful_set.is_deleting:
             return _Managed()
-        control = PodControl(stateful_set, pods=self._pods, claims=self._claims)
+        control = PodControl(stateful_set, pods=self._pods, claims=self._claims, settled=settled)
         members = members_of(stateful_set, pods)
         sync = _Sync(
             stateful_set,
@@ -300,8 +329,6 @@ class _Sync:
         """Report whether a pod requires a write, or must be waited for."""
         pod = self._members.replicas.get(ordinal)
         if pod is None or step_for_replica(self._set, pod.facts, now=self._now) is not PodStep.KEEP:
-            return True
-        if pod.facts.phase == "Pending" and not self._control.claims_are_there(ordinal):
             return True
         return not self._control.needs_nothing(pod, ordinal)
 
