@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from kcm.actors.app.connection import connect
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
-from kcm.actors.hollow.scheduler.reconciler import CLIENT
+from kcm.actors.hollow.scheduler.spec import CLIENT
 from kcm.actors.hollow.specs import specs_of
 from kcm.actors.options import Options
 from kcm.protocols.resources import DEVICE_TAINT_RULES, STABLE_TAINT_RULES

@@ -11,7 +11,7 @@ from kcm.actors.hollow.kubelet.expansion import expansion_spec
 from kcm.actors.hollow.kubelet.reconciler import kubelet_spec
 from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
 from kcm.actors.hollow.nodes.reconciler import LEASE_INTERVAL, nodes_spec
-from kcm.actors.hollow.scheduler.reconciler import scheduler_spec
+from kcm.actors.hollow.scheduler.spec import scheduler_spec
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.protocols.resources import Resource
 

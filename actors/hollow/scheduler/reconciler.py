@@ -14,73 +14,33 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Struct
-
-from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
-    UNCLAIMED_VOLUMES,
-    VOLUME_FACTS,
-    VOLUMES_BY_CLAIM,
-)
-from kcm.actors.controllers.storage.persistentvolume_binder.spec import CLAIM_FACTS
-from kcm.actors.controllers.storage.shared.pods_by_claim import PODS_BY_CLAIM
-from kcm.actors.hollow.attacher import ATTACHMENTS_BY_NODE
-from kcm.actors.hollow.intervals import MANY, look_again
 from kcm.actors.hollow.scheduler.demand import Demand, demand_of
-from kcm.actors.hollow.scheduler.devices.claim_facts import CLAIMS_BY_DEVICE, PODS_BY_DEVICE_CLAIM, has_claims
+from kcm.actors.hollow.scheduler.devices.claim_facts import has_claims
 from kcm.actors.hollow.scheduler.devices.claims import NO_CLAIMS, NO_DEVICES, PodDevices
 from kcm.actors.hollow.scheduler.devices.requests import AllocationError
 from kcm.actors.hollow.scheduler.filters import Filters, Rejection, SchedulingAttempt, counted
 from kcm.actors.hollow.scheduler.neighbours import Neighbours, is_concerned
-from kcm.actors.hollow.scheduler.node_fit import (
-    UNUSED,
-    NodeView,
-    best,
-    failure_message,
-    interleaved,
-    misfits,
-    node_view,
-    nodes_to_find,
-    preferences,
-)
+from kcm.actors.hollow.scheduler.node_fit import NodeView, failure_message
 from kcm.actors.hollow.scheduler.placements import Nomination, Nominations, Placement, Placements
 from kcm.actors.hollow.scheduler.preemptor import PreemptionPlan, Preemptor, nomination_of
-from kcm.actors.hollow.scheduler.volumes import NOTHING, PodVolumes, UnresolvableError
-from kcm.actors.hollow.scheduler.watches import device_watches, scheduler_watches, volume_watches
+from kcm.actors.hollow.scheduler.search import NodeSearch
+from kcm.actors.hollow.scheduler.snapshot import NodeSnapshot
+from kcm.actors.hollow.scheduler.unschedulable import MOST_BACKOFF, UnschedulablePods
+from kcm.actors.hollow.scheduler.volumes import PodVolumes, UnresolvableError
 from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Step, merge_status, must, record
-from kcm.actors.reconciliation.derived import PODS_BY_NODE
-from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.protocols.conditions import changed_condition
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
 from kcm.protocols.objects import Key, Object, encode_object, labels_of, split_key
 from kcm.protocols.pods import PodFacts, is_terminal
-from kcm.protocols.resources import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, Resource
+from kcm.protocols.resources import NAMESPACES, NODES, PODS
 from kcm.protocols.volumes import claims_of
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
 SCHEDULER_NAME = "default-scheduler"
-FIRST_BACKOFF, MOST_BACKOFF = 1.0, 10.0
-PODS_WEIGHT = 2.0  # of preferences about other pods; the weight of free resources is 1
-
-
-class _Wait(Struct):
-    """State of an unschedulable pod.
-
-    changes: the count of changes that may help the pod at the last attempt.
-    until: earliest time of the next attempt, in monotonic seconds.
-    """
-
-    demand: Demand
-    attempts: int = 0
-    changes: int = -1
-    until: float = 0.0
-    looks: int = 0
-
-    def backoff(self, tries: int) -> float:
-        return min(MOST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(tries - 1, 10))
 
 
 class HollowScheduler:
@@ -101,16 +61,13 @@ class HollowScheduler:
         preemptor: None to preempt no pods.
         """
         self._tables, self._clock = tables, clock
-        self._pods, self._nodes = tables[PODS], tables[NODES]
+        self._pods = tables[PODS]
         self._volumes, self._devices, self._preemptor = volumes, devices, preemptor
-        self._filters = Filters(volumes, devices)
+        self._filters, self._nominations = Filters(volumes, devices), Nominations()
         self._placements: Placements | None = None
-        self._nominations = Nominations()
-        self._views: dict[str, tuple[Entry, NodeView]] = {}
-        self._order: list[NodeView] = []
-        self._node_changes = 0
-        self._start = 0  # index of the node at which the next search begins
-        self._waits: dict[Key, _Wait] = {}
+        self._snapshot = NodeSnapshot(tables[NODES])
+        self._search = NodeSearch(self._snapshot, self._filters, self._nominations, devices)
+        self._unschedulable = UnschedulablePods()
         self._prepared: dict[Key, str] = {}  # pods whose claims are being bound, with the chosen node
 
     def reconcile(self, key: Key) -> Reconciliation:
@@ -120,7 +77,7 @@ class HollowScheduler:
         entry = self._pods.entry(key)
         self._account(placements, key, entry)
         if entry is None or not _is_unassigned(entry) or placements.get(key) is not None:
-            self._waits.pop(key, None)
+            self._unschedulable.forget(key)
             self._prepared.pop(key, None)
             self._nominations.remove(key)
             return None
@@ -130,7 +87,7 @@ class HollowScheduler:
         if self._devices is not None and has_claims(pod) and self._devices.is_gated(pod):
             return None  # a change of the pod or of its claims enqueues it
         demand = placements.shared(demand_of(pod, controller=entry.controller))
-        self._look_at_nodes()
+        self._snapshot.refresh()
         later = self._too_early(key, pod, demand, placements)
         if later is not None:
             return later
@@ -143,19 +100,19 @@ class HollowScheduler:
                 attempt = attempt._replace(claimed=self._volumes.look(pod, placements))
         except UnresolvableError as err:
             # kube-scheduler's message ends with the error of a plugin that lacks the state of an earlier phase.
-            message = f"{unusable_message(len(self._order), err)} not found"
+            message = f"{unusable_message(len(self._snapshot), err)} not found"
             return (yield from self._wait(attempt, placements, message, PreemptionPlan(keeps_nomination=True)))
         try:
             if self._devices is not None and has_claims(pod):
                 attempt = attempt._replace(devices=self._devices.requested(pod))
-            chosen, rejections = self._choose(attempt, placements)
+            chosen, rejections = self._search.choose(attempt, placements, self._first_choices(attempt))
         except UnresolvableError as err:
-            return (yield from self._give_up(attempt, placements, unusable_message(len(self._order), err), ()))
+            return (yield from self._give_up(attempt, placements, unusable_message(len(self._snapshot), err), ()))
         except AllocationError as err:
             message = f'running "DynamicResources" filter plugin: {err}'
             return (yield from self._wait(attempt, placements, message, PreemptionPlan(), reason="SchedulerError"))
         if chosen is None:
-            message = failure_message(len(self._order), counted(rejections))
+            message = failure_message(len(self._snapshot), counted(rejections))
             return (yield from self._give_up(attempt, placements, message, rejections))
         if not (yield from self._prepare(attempt, chosen)):
             self._prepared[key] = chosen.name
@@ -168,10 +125,6 @@ class HollowScheduler:
             entry = self._pods.entry(key)
             return None if entry is None else entry.facts
 
-        def view(name: str) -> NodeView | None:
-            known = self._views.get(name)
-            return None if known is None else known[1]
-
         def namespace_labels(name: str) -> Mapping[str, str]:
             namespace = self._tables[NAMESPACES].get(name)
             return {} if namespace is None else labels_of(namespace)
@@ -181,8 +134,8 @@ class HollowScheduler:
             demand,
             placements,
             facts=facts,
-            nodes=view,
-            all_nodes=self._order,
+            nodes=self._snapshot.view,
+            all_nodes=self._snapshot.order,
             namespace_labels=namespace_labels,
         )
 
@@ -222,94 +175,24 @@ class HollowScheduler:
         if node:
             self._nominations.put(key, Nomination(entry.uid, node, demand))
 
-    def _look_at_nodes(self) -> None:
-        """Update the views of all nodes, their order, and the count of node changes."""
-        entries = self._nodes.entries()
-        changed = len(entries) != len(self._views)
-        for entry in entries:
-            known = self._views.get(entry.key)
-            if known is None or known[0] is not entry:
-                view = node_view(self._nodes.object_of(entry))
-                if known is None or known[1] != view:
-                    changed = True
-                else:
-                    view = known[1]
-                self._views[entry.key] = (entry, view)
-        if changed:
-            there = {entry.key for entry in entries}
-            self._views = {name: known for name, known in self._views.items() if name in there}
-            self._order = interleaved([view for _, view in self._views.values()])
-            self._node_changes += 1
-
     def _changes(self, pod: Object, placements: Placements) -> int:
         """Return a number that rises with every change that may help an unschedulable pod."""
-        changes = self._node_changes + placements.releases
+        changes = self._snapshot.changes + placements.releases
         about_pods = (pod["spec"].get("affinity") or {}).keys() & {"podAffinity", "podAntiAffinity"}
         if about_pods or pod["spec"].get("topologySpreadConstraints"):
             changes += self._pods.version
         return changes + self._devices.version if self._devices is not None and has_claims(pod) else changes
 
     def _too_early(self, key: Key, pod: Object, demand: Demand, placements: Placements) -> RequeueAfter | None:
-        """Return a requeue if it is too early to retry an unschedulable pod, else None.
-
-        Changes of PersistentVolumeClaims are not counted.
-        """
-        wait = self._waits.get(key)
-        if wait is None or wait.demand != demand:
+        if key not in self._unschedulable:
             return None
-        now = self._clock.monotonic()
-        if now < wait.until:
-            return look_again(due=wait.until, now=now)
-        has_volumes = self._volumes is not None and any(claims_of(pod))
-        if wait.changes == self._changes(pod, placements) and not has_volumes:
-            wait.looks += 1
-            return RequeueAfter(wait.backoff(wait.looks))
-        return None
-
-    def _choose(
-        self, attempt: SchedulingAttempt, placements: Placements
-    ) -> tuple[NodeView | None, Sequence[Rejection]]:
-        """Return the node to bind the pod to, or None and all nodes with the reasons why it does not fit them.
-
-        Raises AllocationError.
-        """
-        demand = attempt.demand
-        for name in self._first_choices(attempt):
-            known = self._views.get(name)
-            if known is not None and not self._misfits(attempt, known[1], placements):
-                return known[1], ()
-        order, usages = self._order, placements.usages
-        enough = nodes_to_find(len(order))
-        fitting: list[NodeView] = []
-        rejections: list[Rejection] = []
-        is_plain = (
-            attempt.claimed is NOTHING
-            and attempt.devices is NO_DEVICES
-            and attempt.neighbours is None
-            and not self._nominations
+        return self._unschedulable.too_early(
+            key,
+            demand,
+            changes=self._changes(pod, placements),
+            has_volumes=self._volumes is not None and any(claims_of(pod)),
+            now=self._clock.monotonic(),
         )
-        looked_at = 0
-        for looked_at in range(1, len(order) + 1):
-            node = order[(self._start + looked_at - 1) % len(order)]
-            if is_plain:
-                why = misfits(demand, node, usages.get(node.name, UNUSED))
-            else:
-                why = self._misfits(attempt, node, placements)
-            if why:
-                rejections.append(Rejection(node, why))
-                continue
-            fitting.append(node)
-            if len(fitting) >= enough:
-                break
-        if order:  # after a complete search, advance by one node, so that equal nodes take turns
-            self._start = (self._start + (looked_at if looked_at < len(order) else 1)) % len(order)
-        if not fitting:
-            return None, rejections
-        nodes: Sequence[NodeView] = fitting
-        if self._devices is not None and attempt.devices is not NO_DEVICES:
-            nodes = self._devices.preferred(attempt.devices, fitting)
-        siblings = {} if demand.terms_about_pods.spread else placements.siblings(demand.owner)
-        return best(demand, nodes, usages, siblings, _preferences(attempt, nodes)), ()
 
     def _first_choices(self, attempt: SchedulingAttempt) -> Iterable[str]:
         """Yield the node for which the pod's claims were bound, and the node that the pod is nominated to."""
@@ -318,11 +201,6 @@ class HollowScheduler:
         nomination = self._nominations.get(attempt.key, attempt.entry.uid)
         if nomination is not None:
             yield nomination.node
-
-    def _misfits(self, attempt: SchedulingAttempt, node: NodeView, placements: Placements) -> Sequence[str]:
-        usage = placements.usages.get(node.name, UNUSED)
-        usage = self._nominations.usage(node.name, usage, attempt.key, attempt.demand)
-        return self._filters.misfits(attempt, node, usage)
 
     def _bind(self, attempt: SchedulingAttempt, placement: Placement, placements: Placements) -> Step[None]:
         key, pod = attempt.key, attempt.pod
@@ -350,13 +228,13 @@ class HollowScheduler:
         self, attempt: SchedulingAttempt, placements: Placements, message: str, rejections: Sequence[Rejection]
     ) -> Step[RequeueAfter]:
         """Release idle claims or preempt pods if that may help the pod, and record why it is unschedulable."""
-        if self._preemptor is None or not self._order:
+        if self._preemptor is None or not self._snapshot.order:
             return (yield from self._wait(attempt, placements, message, PreemptionPlan()))
         about_claims = NO_CLAIMS
         if self._devices is not None:
             about_claims = yield from self._devices.after_failure(attempt.devices, attempt.pod)
         plan = self._preemptor.plan(
-            attempt, rejections, self._filters, placements, self._nominations, nodes=len(self._order)
+            attempt, rejections, self._filters, placements, self._nominations, nodes=len(self._snapshot)
         )
         if plan.node:
             self._nominations.put(attempt.key, nomination_of(attempt, plan.node))
@@ -377,39 +255,22 @@ class HollowScheduler:
     ) -> Step[RequeueAfter]:
         """Record why the pod is unschedulable, and retry later. plan: determines status.nominatedNodeName."""
         key, pod, demand = attempt.key, attempt.pod, attempt.demand
-        wait = self._waits.get(key)
-        if wait is None or wait.demand != demand:
-            wait = self._waits[key] = _Wait(demand)
-        wait.attempts, wait.looks = wait.attempts + 1, 0
-        wait.changes = self._changes(pod, placements)
-        backoff = wait.backoff(wait.attempts)
-        wait.until = self._clock.monotonic() + backoff
+        changes = self._changes(pod, placements)
+        backoff = self._unschedulable.failed(key, demand, changes=changes, now=self._clock.monotonic())
         yield record(PODS, pod, "Warning", "FailedScheduling", message)
         status = pod.get("status") or {}
         condition = changed_condition(
             status.get("conditions"), "PodScheduled", False, reason, message, now=self._clock.now()
         )
-        changes: Object = {} if condition is None else {"conditions": [condition]}
+        written: Object = {} if condition is None else {"conditions": [condition]}
         if not plan.keeps_nomination:
             if not plan.node:
                 self._nominations.remove(key)
             if (status.get("nominatedNodeName") or "") != plan.node:
-                changes["nominatedNodeName"] = plan.node or None
-        if changes:
-            yield from must(merge_status(PODS, pod, changes), but=(NotFound, Conflict))
+                written["nominatedNodeName"] = plan.node or None
+        if written:
+            yield from must(merge_status(PODS, pod, written), but=(NotFound, Conflict))
         return RequeueAfter(backoff)
-
-
-def _preferences(attempt: SchedulingAttempt, nodes: Sequence[NodeView]) -> Sequence[float]:
-    """Return the scores of nodes by preferences of the pod and of other pods; empty if there are none."""
-    if len(nodes) == 1:
-        return ()
-    found = [preferences(attempt.demand, nodes)]
-    if attempt.neighbours is not None:
-        about_pods = (attempt.neighbours.affinity_scores(nodes), attempt.neighbours.spread_scores(nodes))
-        found += [None if scores is None else [PODS_WEIGHT * score for score in scores] for scores in about_pods]
-    given = [scores for scores in found if scores is not None]
-    return [sum(of_node) for of_node in zip(*given, strict=True)]
 
 
 def _is_unassigned(entry: Entry) -> bool:
@@ -425,49 +286,3 @@ def _is_ours(pod: Object) -> bool:
 def unusable_message(nodes: int, why: UnresolvableError) -> str:
     """Return the message if no node can be used, whatever its resources."""
     return f"0/{nodes} nodes are available: {why}."
-
-
-CLIENT = "hollow-scheduler"
-
-
-def scheduler_spec(
-    *, volumes: bool = True, devices: bool = False, taint_rules: Resource | None = None
-) -> ControllerSpec:
-    """Return the spec of the hollow scheduler.
-
-    volumes: let pods wait for their claims, and select nodes for claims that wait for a pod. Otherwise claims and
-        volumes are not watched.
-    devices: allocate ResourceClaims of pods. Otherwise claims, slices and classes are not watched.
-    taint_rules: the resource of DeviceTaintRules, if they taint the allocated devices.
-    """
-    return ControllerSpec(
-        name="hollow-scheduler-controller",
-        never_blocks=True,
-        client=CLIENT,
-        component=SCHEDULER_NAME,
-        queues=(
-            Queue(
-                watches=(
-                    *scheduler_watches(),
-                    *(volume_watches() if volumes else ()),
-                    *(device_watches(taint_rules) if devices else ()),
-                ),
-                concurrency=MANY,
-                terminal=(),
-            ),
-        ),
-        reads=(POD_DISRUPTION_BUDGETS, NAMESPACES),
-        indexes=(
-            PODS_BY_NODE,
-            *((PODS_BY_CLAIM, VOLUMES_BY_CLAIM, UNCLAIMED_VOLUMES, ATTACHMENTS_BY_NODE) if volumes else ()),
-            *((PODS_BY_DEVICE_CLAIM, CLAIMS_BY_DEVICE) if devices else ()),
-        ),
-        facts=(VOLUME_FACTS, CLAIM_FACTS) if volumes else (),
-        build=lambda context: HollowScheduler(
-            tables=context.tables,
-            clock=context.clock,
-            volumes=PodVolumes(context.tables) if volumes else None,
-            devices=PodDevices(context.tables, context.clock, rules=taint_rules) if devices else None,
-            preemptor=Preemptor(context.tables, context.clock),
-        ),
-    )

@@ -8,7 +8,8 @@ import pytest
 
 from kcm.actors.hollow import provisioner
 from kcm.actors.hollow.provisioner import CLASS, NAME, WAITING_CLASS, HollowProvisioner, classes
-from kcm.actors.hollow.scheduler.reconciler import HollowScheduler, scheduler_spec
+from kcm.actors.hollow.scheduler.reconciler import HollowScheduler
+from kcm.actors.hollow.scheduler.spec import scheduler_spec
 from kcm.actors.hollow.scheduler.volumes import PodVolumes
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.driver import Bench, bodies, created_names, deleted_keys, drive, drive_steps
