@@ -152,6 +152,7 @@ def _queue(assembly: Assembly, queue: AnyQueue, default_name: str) -> QueueSetti
         retry_burst=queue.retry_burst,
         events_first=queue.events_first,
         turn_of=queue.turn_of,
+        priority_of=queue.priority_of,
         timeout=assembly.options.generic.reconcile_timeout if queue.timeout is None else queue.timeout,
         meter=WorkQueueMeter(assembly.metrics, queue.reports_as or name),
     )

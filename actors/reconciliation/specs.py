@@ -93,6 +93,7 @@ class AnyQueue(_QueueName, frozen=True, kw_only=True):
     retry_burst: int = 100
     events_first: bool = False
     turn_of: Callable[[Any], Hashable] | None = None
+    priority_of: Callable[[Any, Tables], float] | None = None
     timeout: float | None = None
     reports_as: str = ""
 
@@ -105,6 +106,10 @@ class AnyQueue(_QueueName, frozen=True, kw_only=True):
         _refuse_uncallable(name, reconcile=self.reconcile)
         if self.turn_of is not None:
             _refuse_uncallable(name, turn_of=self.turn_of)
+        if self.priority_of is not None:
+            _refuse_uncallable(name, priority_of=self.priority_of)
+            if self.turn_of is not None:
+                raise ValueError(f"{name}: either turn_of or priority_of is set")
         _refuse_number(name, concurrency=self.concurrency)
         if not all(outcome in FAILURES for outcome in self.terminal):
             raise TypeError(f"{name}: terminal are types of outcomes that are failures, not {self.terminal!r}")
@@ -133,6 +138,8 @@ class Queue(AnyQueue, Generic[R, K], frozen=True, kw_only=True):
     events_first: keys of events precede keys of the first list and of resyncs. Otherwise keys are first in, first out.
     turn_of: group of a key, such as its namespace. Groups are served round robin, so that many keys of one group do not
         delay the keys of another.
+    priority_of: called with a key and the tables when the key is added; keys of higher priority are handed out first.
+        Not together with turn_of.
     timeout: seconds after which a reconciliation that still waits for outcomes is ended with an error; 0: no limit;
         None: --reconcile-timeout.
     reports_as: name in workqueue_* metrics if it is not `name`; queues of the same name share their series.

@@ -15,6 +15,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.limiters import TokenBucket
+from kcm.runtime.scheduling.priority_queue import PriorityQueue
 from kcm.runtime.scheduling.round_robin import RoundRobinQueue
 
 PER_KEY = Backoff(first=0.005, factor=2.0, most=1000.0)
@@ -73,7 +74,10 @@ class WorkQueue(Generic[K]):
 
     per_key: backoff of a key that fails repeatedly.
     qps, burst: rate limit of the retries of all keys.
-    turn_of: group of a key, for round robin between groups; None hands out keys in the order of their addition.
+    turn_of: group of a key, for round robin between groups.
+    priority_of: priority of a key, at the time when it is added; keys of higher priority are handed out first.
+
+    Without either, keys are handed out in the order of their addition.
     """
 
     def __init__(
@@ -86,12 +90,17 @@ class WorkQueue(Generic[K]):
         burst: int = 100,
         chance: Callable[[], float] = lambda: 0.0,
         turn_of: Callable[[K], Hashable] | None = None,
+        priority_of: Callable[[K], float] | None = None,
     ) -> None:
         self._meter = meter if meter is not None else QueueMeter()
         self._per_key, self._chance = per_key, chance
         self._bucket = TokenBucket(qps=qps, burst=burst, now=now)
         # Keys to hand out; each is in _dirty, and not in _processing.
-        self._ready: deque[K] | RoundRobinQueue[K] = deque() if turn_of is None else RoundRobinQueue(turn_of)
+        self._ready: deque[K] | RoundRobinQueue[K] | PriorityQueue[K] = deque()
+        if turn_of is not None:
+            self._ready = RoundRobinQueue(turn_of)
+        elif priority_of is not None:
+            self._ready = PriorityQueue(priority_of)
         self._dirty: dict[K, float] = {}  # keys to process, since when
         self._processing: dict[K, float] = {}  # since when; a key that is also dirty is queued after done
         self._delayed: dict[K, float] = {}  # delayed keys, until when; the heap may contain outdated times

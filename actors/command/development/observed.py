@@ -189,7 +189,8 @@ def _shape_of_queue(queue: AnyQueue) -> Any:
         for watch in queue.watches
     ]
     settings = (queue.name, _code(queue.concurrency), queue.max_retries, queue.terminal, queue.backoff)
-    return (*settings, queue.retry_qps, queue.retry_burst, queue.events_first, _code(queue.turn_of), watches)
+    order = (queue.events_first, _code(queue.turn_of), _code(queue.priority_of))
+    return (*settings, queue.retry_qps, queue.retry_burst, order, watches)
 
 
 def _is_own(function: Any) -> bool:

@@ -235,6 +235,7 @@ class Controller(Actor):
 
     def _new_queue(self, settings: QueueSettings, now: float) -> WorkQueue[Any]:
         make: type[WorkQueue[Any]] = EventsFirst if settings.events_first else WorkQueue
+        priority_of, tables = settings.priority_of, self._tables
         queue = make(
             now=now,
             meter=settings.meter,
@@ -243,6 +244,7 @@ class Controller(Actor):
             burst=settings.retry_burst,
             chance=self._random.random,
             turn_of=settings.turn_of,
+            priority_of=None if priority_of is None else lambda key: priority_of(key, tables),
         )
         settings.meter.follow(queue, self.clock)
         return queue

@@ -16,6 +16,7 @@ from kcm.runtime.metrics.meters import ReconcileMeter
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.scheduling.work_queue import PER_KEY, QueueMeter
+from kcm.runtime.tables.tables import Tables
 
 
 class QueueSettings(Struct, frozen=True, kw_only=True):
@@ -31,7 +32,8 @@ class QueueSettings(Struct, frozen=True, kw_only=True):
     retry_qps: float = 10.0  # limits of the retries of all keys together
     retry_burst: int = 100
     events_first: bool = False  # see EventsFirst
-    turn_of: Callable[[Any], Hashable] | None = None  # see Turns
+    priority_of: Callable[[Any, Tables], float] | None = None  # see PriorityQueue
+    turn_of: Callable[[Any], Hashable] | None = None  # see RoundRobinQueue
     timeout: float = 0.0  # maximum seconds of a reconciliation of one key; 0: no limit
     meter: QueueMeter = field(default_factory=QueueMeter)
 

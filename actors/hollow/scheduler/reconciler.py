@@ -3,8 +3,8 @@
 It considers requests, nodeSelector, node affinity, taints, unschedulable nodes, host ports, affinity between pods,
 topology spread constraints, volumes and devices. It spreads the pods of one owner over zones and nodes, and prefers the
 node with more free resources. If a pod fits no node, pods of lower priority are preempted. A pod that cannot be
-scheduled is retried after a change of nodes or when pods end, but not before its backoff has passed (1 to 10 s), as
-upstream. Unlike upstream, waiting pods are not tried in the order of their priorities.
+scheduled is retried after a change of nodes or when pods end, but not before its backoff has passed (1 to 10 s). Of the
+pods that are to be tried, the one of the highest priority is the first, and among equals the one that became so first.
 
 Source: kubernetes v1.36 pkg/scheduler/{schedule_one.go,eventhandlers.go}, pkg/scheduler/backend/queue.
 """

@@ -16,7 +16,13 @@ from kcm.actors.hollow.scheduler.devices.claims import PodDevices
 from kcm.actors.hollow.scheduler.preemptor import Preemptor
 from kcm.actors.hollow.scheduler.reconciler import SCHEDULER_NAME, HollowScheduler
 from kcm.actors.hollow.scheduler.volumes import PodVolumes
-from kcm.actors.hollow.scheduler.watches import device_watches, scheduler_watches, volume_watches
+from kcm.actors.hollow.scheduler.watches import (
+    PRIORITY_OF_UNASSIGNED,
+    device_watches,
+    scheduler_watches,
+    scheduling_priority,
+    volume_watches,
+)
 from kcm.actors.reconciliation.derived import PODS_BY_NODE
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.protocols.resources import NAMESPACES, POD_DISRUPTION_BUDGETS, Resource
@@ -47,12 +53,14 @@ def scheduler_spec(
                     *(device_watches(taint_rules) if devices else ()),
                 ),
                 concurrency=MANY,
+                priority_of=scheduling_priority,
                 terminal=(),
             ),
         ),
         reads=(POD_DISRUPTION_BUDGETS, NAMESPACES),
         indexes=(
             PODS_BY_NODE,
+            PRIORITY_OF_UNASSIGNED,
             *((PODS_BY_CLAIM, VOLUMES_BY_CLAIM, UNCLAIMED_VOLUMES, ATTACHMENTS_BY_NODE) if volumes else ()),
             *((PODS_BY_DEVICE_CLAIM, CLAIMS_BY_DEVICE) if devices else ()),
         ),

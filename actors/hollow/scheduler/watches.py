@@ -1,9 +1,13 @@
-"""Watches of the hollow scheduler: the unassigned pods that each change of an object enqueues."""
+"""Watches of the hollow scheduler: the unassigned pods that each change of an object enqueues, and their order.
+
+Source: kubernetes v1.36 pkg/scheduler/framework/plugins/queuesort/priority_sort.go.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from itertools import islice
+from heapq import nlargest
 
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
 from kcm.actors.hollow.scheduler.devices.claim_facts import PENDING, PODS_BY_DEVICE_CLAIM
@@ -11,8 +15,9 @@ from kcm.actors.hollow.scheduler.node_fit import node_view
 from kcm.actors.hollow.scheduler.volume_limits import limit_watches
 from kcm.actors.reconciliation import Change, Interest, Watch
 from kcm.actors.reconciliation.derived import NODE
+from kcm.actors.reconciliation.specs import Index
 from kcm.protocols.messages.watches import EventType
-from kcm.protocols.objects import Key
+from kcm.protocols.objects import Key, Object
 from kcm.protocols.pods import is_terminal
 from kcm.protocols.resource_claims import allocation_of
 from kcm.protocols.resources import (
@@ -27,10 +32,36 @@ from kcm.protocols.resources import (
     Resource,
 )
 from kcm.protocols.volumes import class_of, key_of_reference
+from kcm.runtime.tables.entry import Entry
 from kcm.runtime.tables.tables import Tables
 
 # Waiting pods that one change enqueues; the others are retried every MOST_BACKOFF seconds at the latest.
 MOST_WOKEN = 500
+
+
+_PRIORITY = "priority of unassigned pods"
+
+
+def _priority_of_unassigned(pod: Object) -> Iterable[str]:
+    spec = pod.get("spec") or {}
+    priority = spec.get("priority")
+    return () if spec.get("nodeName") or type(priority) is not int else (str(priority),)
+
+
+PRIORITY_OF_UNASSIGNED = Index(PODS, _PRIORITY, _priority_of_unassigned)
+
+
+def _priority(entry: Entry) -> int:
+    return next((int(value) for index, value in entry.values if index == _PRIORITY), 0)
+
+
+def scheduling_priority(key: Key, tables: Tables) -> float:
+    """Return the priority of an unassigned pod, and infinity for all others.
+
+    Changes of other pods are accounted first, because they may release resources.
+    """
+    entry = tables[PODS].entry(key)
+    return math.inf if entry is None or entry.facts.node or is_terminal(entry.facts) else _priority(entry)
 
 
 def scheduler_watches() -> tuple[Watch[Key], ...]:
@@ -94,7 +125,7 @@ def _users(tables: Tables, claim: Key) -> Iterable[Key]:
 
 
 def _waiting(tables: Tables) -> Iterable[Key]:
-    return (entry.key for entry in islice(tables[PODS].indexed_entries(NODE, ""), MOST_WOKEN))
+    return (entry.key for entry in nlargest(MOST_WOKEN, tables[PODS].indexed_entries(NODE, ""), _priority))
 
 
 def device_watches(rules: Resource | None = None) -> tuple[Watch[Key], ...]:
@@ -119,4 +150,4 @@ def _pods_waiting_for_claim(change: Change, tables: Tables) -> Iterable[Key]:
 
 def _pods_waiting_for_devices(_change: Change, tables: Tables) -> Iterable[Key]:
     pods = tables[PODS].indexed_entries(PODS_BY_DEVICE_CLAIM.name, PENDING)
-    return (entry.key for entry in islice(pods, MOST_WOKEN))
+    return (entry.key for entry in nlargest(MOST_WOKEN, pods, _priority))

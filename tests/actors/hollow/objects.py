@@ -7,6 +7,7 @@ from typing import Any
 
 from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
 from kcm.actors.hollow.nodes.objects import new_node
+from kcm.actors.hollow.scheduler.watches import PRIORITY_OF_UNASSIGNED
 from kcm.actors.reconciliation.derived import PODS_BY_NODE
 from kcm.actors.simulation.driver import NOW, Bench
 from kcm.protocols.objects import Object
@@ -59,4 +60,4 @@ def deleted(pod: Object, *, grace: int = 30, **metadata: Any) -> Object:
 
 
 def bench(*, pods: Iterable[Object] = (), nodes: Iterable[Object]) -> Bench:
-    return Bench({PODS: pods, NODES: nodes}, indexes=(PODS_BY_NODE,))
+    return Bench({PODS: pods, NODES: nodes}, indexes=(PODS_BY_NODE, PRIORITY_OF_UNASSIGNED))
