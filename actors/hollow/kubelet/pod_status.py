@@ -138,8 +138,9 @@ def running(
         due = None
     elif resized is not None and resized.conditions:
         plan["conditions"] = [*resized.conditions, *plan["conditions"]]
-    events = cast.events if resized is None else [*resized.events, *cast.events]
-    return PodPlan({**addresses, **plan}, due, cast.memories, events)
+    if resized is None:
+        return PodPlan({**addresses, **plan}, due, cast.memories, cast.events)
+    return PodPlan({**addresses, **plan, **resized.of_pod}, due, cast.memories, [*resized.events, *cast.events])
 
 
 class _Cast:

@@ -1,11 +1,13 @@
-"""Resources of a pod's containers, and their change in place while the pod runs.
+"""Resources of a pod and its containers, and their change in place while the pod runs.
 
-The status of a container reports the resources that the kubelet has allocated and those that it has applied. Hollow
-kubelets apply an allocation at once, or after the annotation resize-seconds of the pod or node.
+The status of a container reports the resources that the kubelet has allocated and those that it has applied, and the
+status of a pod with pod-level resources reports these as well. Hollow kubelets apply an allocation at once, or after
+the annotation resize-seconds of the pod or node.
 
 Source: kubernetes v1.36 pkg/kubelet/allocation/allocation_manager.go (handlePodResourcesResize), pkg/kubelet/events/
-resize.go, pkg/kubelet/kubelet_pods.go (convertToAPIContainerStatuses), pkg/kubelet/status/status_manager.go. Unlike
-upstream, containers of a pod in which none has resources report none. Pod-level resources are not resized.
+resize.go, pkg/kubelet/kubelet_pods.go (convertToAPIContainerStatuses, convertToAPIPodLevelResourcesStatus),
+pkg/kubelet/status/status_manager.go. Unlike upstream, containers of a pod without any resources report none, a pod
+without pod-level resources reports none, and the allocated pod-level resources do not include the pod's overhead.
 """
 
 from __future__ import annotations
@@ -26,12 +28,13 @@ RESIZE_IN_PROGRESS = "PodResizeInProgress"
 RESIZE_CONDITIONS = (RESIZE_PENDING, RESIZE_IN_PROGRESS)
 RESIZABLE = ("cpu", "memory")
 RETRY = 10.0  # seconds until a deferred resize is tried again
+_POD = ""  # key of the pod-level resources, beside the names of containers
 _FIELDS = ("initContainers", "containers")
 _PARTS = ("limits", "requests")
 
 
 class Resized(NamedTuple):
-    """Resources of containers after a sync, by the container's name.
+    """Resources of containers after a sync, by the container's name; under "" the pod-level resources, if any.
 
     applied: resources that the containers have.
     allocated: resources that the kubelet has reserved for them.
@@ -55,6 +58,13 @@ class Resized(NamedTuple):
                 if requests := self.allocated[name].get("requests"):
                     status["allocatedResources"] = requests
 
+    @property
+    def of_pod(self) -> Object:
+        """The fields of the pod's status for its pod-level resources."""
+        if _POD not in self.applied:
+            return {}
+        return {"resources": self.applied[_POD], "allocatedResources": self.allocated[_POD].get("requests") or {}}
+
 
 def containers_of(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for field in _FIELDS:
@@ -62,17 +72,19 @@ def containers_of(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def has_resources(pod: Mapping[str, Any]) -> bool:
-    """Report whether a container of the pod has requests or limits."""
-    return any(container.get("resources") for container in containers_of(pod))
+    """Report whether the pod or one of its containers has requests or limits."""
+    return bool(pod["spec"].get("resources")) or any(container.get("resources") for container in containers_of(pod))
 
 
 def resized(pod: Object, *, lack: Callable[[], str], seconds: float, now: float) -> Resized:
-    """Return the resources of the pod's containers at `now`, in Unix seconds.
+    """Return the resources of the pod and its containers at `now`, in Unix seconds.
 
     lack: returns the resource that the node lacks for the pod's new requests, as a message; "" if they fit.
     seconds: time between the allocation of resources and their application.
     """
     wanted = {container["name"]: _resources(container) for container in containers_of(pod)}
+    if pod["spec"].get("resources"):
+        wanted[_POD] = _resources(pod["spec"])
     known = _known(pod, wanted)
     generation = metadata(pod).get("generation") or 0
     conditions = (pod.get("status") or {}).get("conditions")
@@ -107,10 +119,14 @@ def same(left: Mapping[str, Any], right: Mapping[str, Any]) -> bool:
 
 
 def allocated_spec(pod: Object) -> Mapping[str, Any]:
-    """Return the spec of a pod with the allocated requests of its containers in place of the requested ones."""
+    """Return the spec of a pod with the allocated requests in place of the requested ones."""
     spec = pod["spec"]
     given = _statuses(pod)
-    changed = {}
+    changed: Object = {}
+    if _differs(spec, given.get(_POD)):
+        requests = spec["resources"].get("requests") or {}
+        allocated = {**requests, **{k: v for k, v in given[_POD]["allocatedResources"].items() if k in requests}}
+        changed["resources"] = {**spec["resources"], "requests": allocated}
     for field in _FIELDS:
         containers = spec.get(field) or ()
         if any(_differs(container, given.get(container["name"])) for container in containers):
@@ -137,7 +153,8 @@ def _resources(container: Mapping[str, Any]) -> Object:
 def _statuses(pod: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     status = pod.get("status") or {}
     lists = (status.get("initContainerStatuses"), status.get("containerStatuses"))
-    return {container["name"]: container for statuses in lists for container in statuses or ()}
+    found = {container["name"]: container for statuses in lists for container in statuses or ()}
+    return {**found, _POD: status} if pod["spec"].get("resources") and status.get("resources") is not None else found
 
 
 def _known(pod: Mapping[str, Any], wanted: Mapping[str, Object]) -> dict[str, Object]:
@@ -146,7 +163,7 @@ def _known(pod: Mapping[str, Any], wanted: Mapping[str, Object]) -> dict[str, Ob
     known = {}
     for name, resources in wanted.items():
         status = statuses.get(name) or {}
-        reported = status.get("resources") if status.get("containerID") else None
+        reported = status.get("resources") if name == _POD or status.get("containerID") else None
         known[name] = dict(reported) if reported is not None else resources
     return known
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from kcm.actors.hollow.scheduler.pod_terms import NO_TERMS, PodTerms, pod_terms
+from kcm.protocols import pod_resources
 from kcm.protocols.node_affinity import Term, required_terms
 from kcm.protocols.objects import Key, Object, OwnerRef
 from kcm.protocols.quantities import milli_value, whole_value
@@ -94,7 +95,7 @@ class Demand(Struct, frozen=True, kw_only=True):
 def demand_of(pod: Object, *, controller: OwnerRef | None) -> Demand:
     """Return the requirements of a pod. Raises ValueError for an invalid quantity."""
     spec = pod["spec"]
-    requests = pod_requests(_spec_in_use(pod))
+    requests = _requests_in_use(pod)
     terms = required_terms(spec.get("affinity"))
     return Demand(
         requests=tuple(sorted((name, amount) for name, amount in requests.items() if amount)),
@@ -112,37 +113,31 @@ def demand_of(pod: Object, *, controller: OwnerRef | None) -> Demand:
     )
 
 
-def _spec_in_use(pod: Object) -> Mapping[str, Any]:
-    """Return the spec of a pod with the resources that its containers occupy.
+def _requests_in_use(pod: Object) -> dict[str, int]:
+    """Return the requests of a pod. During a resize in place they include what is still allocated or applied."""
+    if not _is_resized(pod):
+        return pod_requests(pod["spec"])
+    return {name: amount_of(name, str(quantity)) for name, quantity in pod_resources.pod_requests(pod).items()}
 
-    During a resize in place, a container occupies the larger of what it requests and what is still allocated to it.
-    """
-    spec = pod["spec"]
-    status = pod.get("status") or {}
-    changed = {}
+
+def _is_resized(pod: Object) -> bool:
+    """Report whether allocated or applied requests of the pod, or of a container, differ from the requested ones."""
+    spec, status = pod["spec"], pod.get("status") or {}
+    if spec.get("resources") and _differ(spec, status):
+        return True
     for field in ("initContainers", "containers"):
-        statuses = {entry.get("name"): entry for entry in status.get(f"{field[:-1]}Statuses") or ()}
-        containers = [_in_use(container, statuses.get(container.get("name"))) for container in spec.get(field) or ()]
-        if any(container is not None for container in containers):
-            changed[field] = [new or old for new, old in zip(containers, spec[field], strict=True)]
-    return {**spec, **changed} if changed else spec
+        statuses = status.get(f"{field[:-1]}Statuses")
+        if statuses:
+            known = {entry.get("name"): entry for entry in statuses}
+            if any(_differ(container, known.get(container.get("name"))) for container in spec.get(field) or ()):
+                return True
+    return False
 
 
-def _in_use(container: Mapping[str, Any], status: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the container with the larger of its requested, allocated and applied resources.
-
-    Returns None if neither the allocated nor the applied resources differ from the requested ones.
-    """
-    wanted = (container.get("resources") or {}).get("requests") or {}
+def _differ(wanted: Mapping[str, Any], status: Mapping[str, Any] | None) -> bool:
+    requests = (wanted.get("resources") or {}).get("requests") or {}
     given = ((status or {}).get("allocatedResources"), ((status or {}).get("resources") or {}).get("requests"))
-    more = [amounts for amounts in given if amounts and amounts != wanted]
-    if not more:
-        return None
-    requests = dict(wanted)
-    for amounts in more:
-        for name, amount in amounts.items():
-            requests[name] = max(requests.get(name, amount), amount, key=lambda quantity: amount_of(name, quantity))
-    return {**container, "resources": {"requests": requests}}
+    return any(amounts and amounts != requests for amounts in given)
 
 
 def pod_requests(spec: Mapping[str, Any]) -> dict[str, int]:

@@ -99,6 +99,43 @@ def test_allocated_spec_has_the_allocated_requests() -> None:
     assert allocated_spec(same) is same["spec"]
 
 
+def pod_level(wanted: Object, has: Object | None, *, conditions: tuple[Object, ...] = ()) -> Object:
+    """Build a running pod with pod-level resources and a container without. has: those in its status."""
+    made = pod({}, {"requests": {}}, conditions=conditions)
+    made["spec"]["resources"] = wanted
+    if has is not None:
+        made["status"] |= {"resources": has, "allocatedResources": has["requests"]}
+    return made
+
+
+def test_pod_level_resources_are_reported() -> None:
+    for has in (None, ONE):
+        assert look(pod_level(ONE, has)).of_pod == {"resources": ONE, "allocatedResources": {"cpu": "1"}}
+    assert look(pod(ONE, ONE)).of_pod == {}
+
+
+def test_pod_level_resources_are_resized() -> None:
+    started = look(pod_level(TWO, ONE), seconds=20)
+    assert started.of_pod == {"resources": ONE, "allocatedResources": {"cpu": "2"}}
+    assert (reasons(started), started.due) == (["ResizeStarted"], NOW + 20)
+    running = pod_level(TWO, ONE, conditions=tuple(started.conditions))
+    running["status"]["allocatedResources"] = TWO["requests"]
+    over = look(running, seconds=20, now=NOW + 20)
+    assert over.of_pod == {"resources": TWO, "allocatedResources": {"cpu": "2"}}
+    assert (reasons(over), over.restarted) == (["ResizeCompleted"], frozenset())
+
+
+def test_pod_level_resize_that_does_not_fit_is_deferred() -> None:
+    result = look(pod_level(TWO, ONE), lack=LACKING)
+    assert (result.of_pod["resources"], reasons(result)) == (ONE, ["ResizeDeferred"])
+
+
+def test_allocated_spec_has_the_allocated_pod_level_requests() -> None:
+    assert allocated_spec(pod_level(TWO, ONE))["resources"]["requests"] == {"cpu": "1"}
+    more = pod_level(TWO, {"requests": {"cpu": "1", "memory": "1Gi"}})  # as kubelets that report the containers' too
+    assert allocated_spec(more)["resources"]["requests"] == {"cpu": "1"}
+
+
 # In a cluster.
 
 
@@ -174,6 +211,36 @@ def test_deferred_resize_is_performed_once_there_is_room(node: SimulatedCluster)
     waiting = node.get(PODS, "default/three")
     assert waiting is not None
     assert waiting["spec"].get("nodeName")
+
+
+def test_pod_level_resources_are_resized_in_a_cluster(node: SimulatedCluster) -> None:
+    def requesting(cpu: str) -> Object:
+        return {"resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+
+    own = {"name": "c", "image": "nginx"}
+    for name, cpu in (("one", "20"), ("two", "10")):
+        spec = {**requesting(cpu), "containers": [own]}
+        node.create(PODS, {"metadata": {"name": name, "namespace": "default"}, "spec": spec})
+    node.run_for(2)
+    node.merge(PODS, "default/two", {"spec": requesting("20")}, subresource="resize")
+    node.run_for(2)
+    pod = node.get(PODS, "default/two") or {}
+    condition = find_condition(pod["status"]["conditions"], "PodResizePending")
+    assert condition is not None
+    assert condition["reason"] == "Deferred"
+    assert pod["status"]["resources"]["requests"]["cpu"] == "10"
+    create(node, "three", "5")  # the scheduler counts the requested 20 CPUs
+    node.run_for(2)
+    assert not (node.get(PODS, "default/three") or {})["spec"].get("nodeName")
+    node.delete(PODS, "default/one")
+    node.run_for(15)
+    pod = node.get(PODS, "default/two") or {}
+    assert find_condition(pod["status"]["conditions"], "PodResizePending") is None
+    assert (pod["status"]["resources"], pod["status"]["allocatedResources"]) == (
+        requesting("20")["resources"],
+        {"cpu": "20", "memory": "1Gi"},
+    )
+    assert (node.get(PODS, "default/three") or {})["spec"].get("nodeName")
 
 
 def test_resize_in_progress_is_shown(node: SimulatedCluster) -> None:

@@ -193,3 +193,40 @@ def test_ports_of_the_host_are_part_of_the_demand(
     pod = unassigned(**spec)
     pod["spec"]["containers"][0]["ports"] = ports
     assert demand_of(pod, controller=None).ports == expected
+
+
+def cpu(amount: str) -> Object:
+    return {"requests": {"cpu": amount}}
+
+
+def resizing(at: str, *, wanted: str, allocated: str, applied: str, pending: str = "") -> Object:
+    """Build a pod of which the resources of the container, or of the whole pod, are being resized."""
+    pod = unassigned()
+    given = {"resources": cpu(applied), "allocatedResources": {"cpu": allocated}}
+    if at == "container":
+        pod["spec"]["containers"][0]["resources"] = cpu(wanted)
+        pod["status"]["containerStatuses"] = [{"name": "web", **given}]
+    else:
+        pod["spec"]["resources"] = cpu(wanted)
+        pod["status"] |= given
+    if pending:
+        pod["status"]["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": pending}]
+    return pod
+
+
+@pytest.mark.parametrize("at", ["container", "pod"])
+@pytest.mark.parametrize(
+    ("state", "expected"),
+    [
+        ({"wanted": "2", "allocated": "2", "applied": "2"}, 2000),
+        ({"wanted": "3", "allocated": "2", "applied": "2"}, 3000),
+        ({"wanted": "1", "allocated": "2", "applied": "1"}, 2000),
+        ({"wanted": "1", "allocated": "1", "applied": "4"}, 4000),
+        ({"wanted": "5", "allocated": "2", "applied": "2", "pending": "Deferred"}, 5000),
+        ({"wanted": "5", "allocated": "2", "applied": "1", "pending": "Infeasible"}, 2000),
+    ],
+)
+def test_resized_pod_requests_what_it_uses_and_will_use(at: str, state: dict[str, str], expected: int) -> None:
+    """Source: determineEffectiveRequests of component-helpers/resource/helpers.go."""
+    found = demand_of(resizing(at, **state), controller=None)
+    assert (found.cpu, dict(found.requests)) == (expected, {"cpu": expected})
