@@ -13,8 +13,8 @@ from msgspec import structs
 
 from kcm.actors.hollow.behaviour import RUN_SECONDS
 from kcm.actors.hollow.nodes.fleet import HollowNode, make_fleet
+from kcm.actors.simulation.campaign.domain_settings import NODES_SETTING
 from kcm.actors.simulation.campaign.setting import Setting
-from kcm.actors.simulation.campaign.settings import NODES_SETTING
 from kcm.actors.simulation.trials.actions import create, delete, merge, replace
 from kcm.actors.simulation.trials.cloud.cloud_node_lifecycle import switch_machine, terminate_machine
 from kcm.actors.simulation.trials.nodes.actions import (

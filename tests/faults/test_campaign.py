@@ -13,10 +13,11 @@ import random
 import pytest
 from msgspec import structs
 
+from kcm.actors.simulation.campaign.domain_settings import NODES_SETTING
 from kcm.actors.simulation.campaign.many import run_campaign
 from kcm.actors.simulation.campaign.runs import run
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
-from kcm.actors.simulation.campaign.settings import EVERYTHING, NODES_SETTING, SETTINGS
+from kcm.actors.simulation.campaign.settings import EVERYTHING, SETTINGS
 from kcm.runtime.faults.vocabulary import OF_CALLS, OF_WEBHOOKS, Fault, FaultKind
 from kcm.runtime.simulation.plan import draw_fault
 from tests.support.examples import test_certificate

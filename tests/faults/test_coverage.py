@@ -6,9 +6,9 @@ import pytest
 
 from kcm.actors.simulation.campaign.command import main
 from kcm.actors.simulation.campaign.coverage import NOTHING_IN_FLIGHT, Coverage
+from kcm.actors.simulation.campaign.domain_settings import NODES_SETTING
 from kcm.actors.simulation.campaign.runs import run
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
-from kcm.actors.simulation.campaign.settings import NODES_SETTING
 from kcm.actors.simulation.trials.actions import create
 from kcm.actors.simulation.trials.workloads.actions import workload
 from kcm.protocols.resources import REPLICASETS

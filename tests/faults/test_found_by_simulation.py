@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from kcm.actors.simulation.campaign.checks import check
+from kcm.actors.simulation.campaign.domain_settings import JOBS_SETTING, NODES_SETTING
 from kcm.actors.simulation.campaign.setting import USUAL
-from kcm.actors.simulation.campaign.settings import JOBS_SETTING, NODES_SETTING
 from kcm.actors.simulation.trials.actions import create, delete
 from kcm.actors.simulation.trials.workloads.actions import workload
 from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS

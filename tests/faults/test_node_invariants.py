@@ -17,8 +17,8 @@ from kcm.actors.controllers.nodes.node_lifecycle import zones
 from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import ZoneEvictionQueue
 from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
 from kcm.actors.controllers.nodes.taint_eviction import TaintEvictionReconciler, Tolerance
+from kcm.actors.simulation.campaign.domain_settings import NODES_SETTING
 from kcm.actors.simulation.campaign.runs import run
-from kcm.actors.simulation.campaign.settings import NODES_SETTING
 from kcm.protocols.messages.eviction import SetEvictionRate
 from kcm.runtime.faults.vocabulary import parse_faults
 from tests.faults.recorded_seeds import must_be_found_by

@@ -17,10 +17,11 @@ from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign.checks import check, differences
 from kcm.actors.simulation.campaign.command import main
+from kcm.actors.simulation.campaign.domain_settings import NODES_SETTING
 from kcm.actors.simulation.campaign.failure_reports import minimized, must_hold, recorded, report
 from kcm.actors.simulation.campaign.runs import run
 from kcm.actors.simulation.campaign.setting import Setting
-from kcm.actors.simulation.campaign.settings import NODES_SETTING, SETTINGS, setting_named
+from kcm.actors.simulation.campaign.settings import SETTINGS, setting_named
 from kcm.actors.simulation.trials.actions import create
 from kcm.actors.simulation.trials.scenario import Action
 from kcm.actors.simulation.trials.workloads.actions import workload

@@ -11,9 +11,9 @@ from msgspec import structs
 
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign.checks import check
+from kcm.actors.simulation.campaign.domain_settings import NODES_SETTING
 from kcm.actors.simulation.campaign.failure_reports import must_hold
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
-from kcm.actors.simulation.campaign.settings import NODES_SETTING
 from kcm.actors.simulation.campaign.strategies import Plan, plans, user_actions
 from kcm.actors.simulation.campaign.user_actions import UserActions
 from kcm.actors.simulation.trials.actions import create

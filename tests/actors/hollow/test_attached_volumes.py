@@ -10,7 +10,7 @@ import pytest
 from kcm.actors.controllers.storage import attach_detach
 from kcm.actors.hollow import behaviour
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.campaign.settings import ATTACHMENTS_SETTING
+from kcm.actors.simulation.campaign.domain_settings import ATTACHMENTS_SETTING
 from kcm.protocols.csi import attached_names, in_use_names
 from kcm.protocols.nodes import OUT_OF_SERVICE_TAINT
 from kcm.protocols.objects import Object, finalizers_of, name_of

@@ -15,7 +15,7 @@ from kcm.actors.controllers.identity.tokens.reconciler import SecretKey, Tokens
 from kcm.actors.engine.dispatcher import actor as dispatcher
 from kcm.actors.engine.dispatcher.requests import outcome_of, request_for
 from kcm.actors.reconciliation import Step
-from kcm.actors.simulation.campaign.settings import ACCOUNTS_SETTING, NODES_SETTING
+from kcm.actors.simulation.campaign.domain_settings import ACCOUNTS_SETTING, NODES_SETTING
 from kcm.protocols.messages.commands import Command, Get
 from kcm.protocols.objects import Object
 from kcm.runtime.client.api import Request

@@ -13,7 +13,7 @@ from kcm.actors.controllers.storage.attach_detach.operation_executor import Oper
 from kcm.actors.controllers.storage.attach_detach.reconciler import AttachDetach
 from kcm.actors.controllers.storage.attach_detach.state import ActualState
 from kcm.actors.reconciliation import Step
-from kcm.actors.simulation.campaign.settings import ATTACHMENTS_SETTING
+from kcm.actors.simulation.campaign.domain_settings import ATTACHMENTS_SETTING
 from tests.faults.mutants.mutant import Mutant
 
 

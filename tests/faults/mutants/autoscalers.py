@@ -13,7 +13,7 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.behavior import 
     LimitedReplicas,
     Recommendation,
 )
-from kcm.actors.simulation.campaign.settings import AUTOSCALERS_SETTING
+from kcm.actors.simulation.campaign.domain_settings import AUTOSCALERS_SETTING
 from tests.faults.mutants.mutant import Mutant
 
 LONG_AGO = float("-inf")

@@ -14,7 +14,7 @@ from kcm.actors.controllers.bootstrap import signer, token_cleaner
 from kcm.actors.controllers.bootstrap.signer import BootstrapSigner
 from kcm.actors.controllers.bootstrap.token_cleaner import TokenCleaner
 from kcm.actors.reconciliation import Reconciliation, delete
-from kcm.actors.simulation.campaign.settings import BOOTSTRAP_SETTING
+from kcm.actors.simulation.campaign.domain_settings import BOOTSTRAP_SETTING
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.objects import Key
 from kcm.runtime.faults.vocabulary import Fault, FaultKind

@@ -15,8 +15,8 @@ from kcm.actors.controllers.workloads import daemonset, disruption
 from kcm.actors.controllers.workloads.disruption.pod_counts import RecentEvictions
 from kcm.actors.controllers.workloads.disruption.reconciler import DisruptionReconciler
 from kcm.actors.reconciliation import Step
+from kcm.actors.simulation.campaign.domain_settings import BUDGETS_SETTING
 from kcm.actors.simulation.campaign.setting import Setting
-from kcm.actors.simulation.campaign.settings import BUDGETS_SETTING
 from kcm.actors.simulation.trials.actions import create
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Fleet, Scenario
 from kcm.protocols.objects import Key, Object

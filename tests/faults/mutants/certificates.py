@@ -14,7 +14,7 @@ from kcm.actors.controllers.certificates.request_cleaner import reason_to_clean
 from kcm.actors.controllers.certificates.shared.requests import APPROVED, has_condition, is_issued
 from kcm.actors.controllers.certificates.signing.reconciler import Signer
 from kcm.actors.reconciliation import Step
-from kcm.actors.simulation.campaign.settings import CERTIFICATES_SETTING
+from kcm.actors.simulation.campaign.domain_settings import CERTIFICATES_SETTING
 from kcm.protocols.objects import Object
 from kcm.runtime.x509.authority import Authority
 from kcm.runtime.x509.key_files import KeyFiles

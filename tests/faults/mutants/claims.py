@@ -15,7 +15,7 @@ from kcm.actors.controllers.shared.protection_finalizers import without_finalize
 from kcm.actors.controllers.workloads.podgroup_protection import ACTIVE, FINALIZER, PodGroupProtection
 from kcm.actors.reconciliation import Reconciliation, Step, must, update
 from kcm.actors.reconciliation import patch as merge
-from kcm.actors.simulation.campaign.settings import CLAIMS_SETTING, JOBS_SETTING
+from kcm.actors.simulation.campaign.domain_settings import CLAIMS_SETTING, JOBS_SETTING
 from kcm.protocols.messages.commands import Patch
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.objects import Key, Object, key_of

@@ -13,7 +13,7 @@ from kcm.actors.controllers.workloads.cronjob import reconciler
 from kcm.actors.controllers.workloads.cronjob.reconciler import CronJobReconciler
 from kcm.actors.controllers.workloads.cronjob.slots import Due, latest_due
 from kcm.actors.reconciliation import Step
-from kcm.actors.simulation.campaign.settings import CRON_JOBS_FOR_LONG
+from kcm.actors.simulation.campaign.domain_settings import CRON_JOBS_FOR_LONG
 from kcm.protocols.objects import Object
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from kcm.runtime.scheduling.cron_times import Schedule

@@ -14,7 +14,7 @@ from kcm.actors.controllers.shared.generated_names import generated_name
 from kcm.actors.controllers.workloads.daemonset import reconciler
 from kcm.actors.controllers.workloads.daemonset.names import PodNames
 from kcm.actors.controllers.workloads.daemonset.pod_plan import by_node
-from kcm.actors.simulation.campaign.settings import DAEMONS_SETTING
+from kcm.actors.simulation.campaign.domain_settings import DAEMONS_SETTING
 from kcm.protocols.objects import Key, Object
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from kcm.runtime.tables.table import Entry

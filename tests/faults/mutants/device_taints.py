@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from kcm.actors.controllers.devices.device_taint_eviction import evictions, reconciler
 from kcm.actors.controllers.devices.device_taint_eviction.reconciler import DeviceTaintEvictionReconciler
-from kcm.actors.simulation.campaign.settings import DEVICE_TAINTS_SETTING
+from kcm.actors.simulation.campaign.domain_settings import DEVICE_TAINTS_SETTING
 from kcm.protocols.objects import make_key, namespace_of
 from tests.faults.mutants.mutant import Mutant
 

@@ -9,7 +9,7 @@ from unittest.mock import patch
 from kcm.actors.hollow.scheduler.demand import Demand
 from kcm.actors.hollow.scheduler.devices.reservations import Reservations
 from kcm.actors.hollow.scheduler.placements import Placements
-from kcm.actors.simulation.campaign.settings import DEVICES_SETTING
+from kcm.actors.simulation.campaign.domain_settings import DEVICES_SETTING
 from kcm.protocols.objects import Key
 from tests.faults.mutants.mutant import Mutant
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kcm.actors.controllers.workloads.ttl_after_finished import TtlAfterFinished
 from kcm.actors.reconciliation import Reconciliation, RequeueAfter, delete, must
-from kcm.actors.simulation.campaign.settings import FINISHED_SETTING
+from kcm.actors.simulation.campaign.domain_settings import FINISHED_SETTING
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import JOBS

@@ -9,7 +9,7 @@ import kcm.actors.controllers.apimachinery.garbage_collector.items as items
 from kcm.actors.controllers.apimachinery.garbage_collector.items import Item
 from kcm.actors.controllers.apimachinery.garbage_collector.owner_lookups import OwnerLookups, enqueue_for_deletion
 from kcm.actors.reconciliation import Reconciliation
-from kcm.actors.simulation.campaign.settings import GARBAGE_SETTING
+from kcm.actors.simulation.campaign.domain_settings import GARBAGE_SETTING
 from tests.faults.mutants.mutant import Mutant
 
 

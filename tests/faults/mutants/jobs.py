@@ -14,7 +14,7 @@ from kcm.actors.controllers.workloads.job.finalizers import untrack
 from kcm.actors.controllers.workloads.job.orphans import Orphan, OrphanReconciler
 from kcm.actors.controllers.workloads.job.status import Tally
 from kcm.actors.reconciliation import Step
-from kcm.actors.simulation.campaign.settings import JOBS_SETTING
+from kcm.actors.simulation.campaign.domain_settings import JOBS_SETTING
 from kcm.protocols.messages.commands import Patch
 from kcm.protocols.objects import uid_of
 from kcm.runtime.faults.vocabulary import Fault, FaultKind

@@ -11,7 +11,7 @@ import kcm.actors.controllers.apimachinery.namespace.reconciler as reconciler
 from kcm.actors.controllers.apimachinery.namespace.content import Content
 from kcm.actors.controllers.apimachinery.namespace.reconciler import NamespaceController
 from kcm.actors.reconciliation import Step
-from kcm.actors.simulation.campaign.settings import NAMESPACES_SETTING
+from kcm.actors.simulation.campaign.domain_settings import NAMESPACES_SETTING
 from kcm.protocols.messages.outcomes import Done, Outcome
 from kcm.protocols.objects import Object
 from tests.faults.mutants.mutant import Mutant

@@ -14,7 +14,7 @@ from kcm.actors.controllers.nodes.node_lifecycle import health, zones
 from kcm.actors.controllers.nodes.node_lifecycle.health import Liveness
 from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollector
 from kcm.actors.controllers.nodes.taint_eviction import TaintEvictionReconciler
-from kcm.actors.simulation.campaign.settings import NODES_SETTING
+from kcm.actors.simulation.campaign.domain_settings import NODES_SETTING
 from tests.faults.combined_actions import COMBINED_NODES
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.oracles import OnlySilentNodesAreGivenUp

@@ -10,7 +10,7 @@ from unittest.mock import patch
 from kcm.actors.controllers.apimachinery import validatingadmissionpolicystatus
 from kcm.actors.controllers.apimachinery.validatingadmissionpolicystatus import MatchedKind, PolicyStatus
 from kcm.actors.reconciliation import Step, apply
-from kcm.actors.simulation.campaign.settings import POLICIES_SETTING
+from kcm.actors.simulation.campaign.domain_settings import POLICIES_SETTING
 from kcm.protocols.messages.outcomes import FAILURES
 from kcm.protocols.objects import Object
 from tests.faults.mutants.mutant import Mutant

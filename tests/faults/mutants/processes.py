@@ -12,8 +12,8 @@ from msgspec.structs import replace
 import kcm.actors.controllers.workloads.replicaset.reconciler as replicaset
 from kcm.actors.engine.dispatcher import Dispatcher
 from kcm.actors.reconciliation import delete
+from kcm.actors.simulation.campaign.domain_settings import NODES_SETTING
 from kcm.actors.simulation.campaign.setting import Setting
-from kcm.actors.simulation.campaign.settings import NODES_SETTING
 from kcm.protocols.objects import make_key, name_of, namespace_of
 from kcm.protocols.resources import PODS
 from kcm.runtime.calls.pool import CallPool

@@ -10,7 +10,7 @@ import kcm.actors.controllers.apimachinery.resourcequota.watches as watches
 from kcm.actors.controllers.apimachinery.resourcequota.evaluators import status_of
 from kcm.actors.controllers.apimachinery.resourcequota.reconciler import ResourceQuotaReconciler
 from kcm.actors.reconciliation import update
-from kcm.actors.simulation.campaign.settings import QUOTAS_SETTING
+from kcm.actors.simulation.campaign.domain_settings import QUOTAS_SETTING
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import Resource
 from kcm.runtime.apiserver.admission import chain

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kcm.actors.controllers.identity import clusterrole_aggregation
 from kcm.actors.reconciliation import apply
-from kcm.actors.simulation.campaign.settings import ROLES_SETTING
+from kcm.actors.simulation.campaign.domain_settings import ROLES_SETTING
 from tests.faults.mutants.bootstrap import late
 from tests.faults.mutants.mutant import Mutant
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from kcm.actors.controllers.network import service_cidr
 from kcm.actors.controllers.network.service_cidr import ServiceCidrs
-from kcm.actors.simulation.campaign.settings import SERVICE_RANGES_SETTING
+from kcm.actors.simulation.campaign.domain_settings import SERVICE_RANGES_SETTING
 from kcm.protocols.objects import Object
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.faults.mutants.mutant import Mutant

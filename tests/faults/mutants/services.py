@@ -17,7 +17,7 @@ from kcm.actors.controllers.cloud.service_lb.reconciler import ServiceLoadBalanc
 from kcm.actors.controllers.network.endpoints import reconciler as endpoints
 from kcm.actors.controllers.network.endpoints.reconciler import EndpointsReconciler
 from kcm.actors.controllers.network.endpointslice.reconciler import EndpointSliceReconciler
-from kcm.actors.simulation.campaign.settings import NODES_SETTING, SERVICES_SETTING
+from kcm.actors.simulation.campaign.domain_settings import NODES_SETTING, SERVICES_SETTING
 from kcm.actors.simulation.trials.scenario import Fleet
 from kcm.protocols.objects import resource_version_of
 from kcm.protocols.resources import ENDPOINT_SLICES

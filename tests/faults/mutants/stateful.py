@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from kcm.actors.controllers.workloads.statefulset import reconciler
 from kcm.actors.controllers.workloads.statefulset.pod_steps import PodStep, revision_of
-from kcm.actors.simulation.campaign.settings import STATEFUL_SETTING
+from kcm.actors.simulation.campaign.domain_settings import STATEFUL_SETTING
 from kcm.protocols.pods import PodFacts, is_terminal
 from tests.faults.mutants.mutant import Mutant
 

@@ -18,7 +18,7 @@ from kcm.actors.controllers.apimachinery.storageversionmigrator.migrations impor
 )
 from kcm.actors.controllers.apimachinery.storageversionmigrator.reconciler import StorageVersionMigrator
 from kcm.actors.reconciliation import Step, delete
-from kcm.actors.simulation.campaign.settings import MIGRATIONS_SETTING, STORAGE_VERSIONS_SETTING
+from kcm.actors.simulation.campaign.domain_settings import MIGRATIONS_SETTING, STORAGE_VERSIONS_SETTING
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.outcomes import FAILURES, Done, Outcome, ServerFailure, Throttled, Unknown
 from kcm.protocols.objects import Object

@@ -17,7 +17,7 @@ from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes
 from kcm.actors.controllers.storage.persistentvolume_expander import VolumeExpander
 from kcm.actors.controllers.storage.selinux_warning import VolumeUses
 from kcm.actors.reconciliation import Step, must, must_object, update
-from kcm.actors.simulation.campaign.settings import VOLUMES_SETTING
+from kcm.actors.simulation.campaign.domain_settings import VOLUMES_SETTING
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.objects import Key, Object
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES

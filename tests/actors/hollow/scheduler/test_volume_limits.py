@@ -9,7 +9,7 @@ import pytest
 from kcm.actors.hollow import behaviour
 from kcm.actors.hollow.scheduler.volume_limits import TOO_MANY_VOLUMES, USED_BY_ANOTHER_POD, exceeded
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.campaign.settings import ATTACHMENTS_SETTING
+from kcm.actors.simulation.campaign.domain_settings import ATTACHMENTS_SETTING
 from kcm.protocols.csi import CsiSource
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import EVENTS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS

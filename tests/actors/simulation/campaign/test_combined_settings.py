@@ -12,8 +12,9 @@ from kcm.actors.controllers.network.endpointslice import EndpointSliceOptions
 from kcm.actors.controllers.nodes.pod_garbage_collector import PodGarbageCollectorOptions
 from kcm.actors.reconciliation.specs import switched_on
 from kcm.actors.simulation.campaign.combined_settings import combined, switched_on_by_name
+from kcm.actors.simulation.campaign.domain_settings import POD_CERTIFICATES_SETTING
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
-from kcm.actors.simulation.campaign.settings import EVERYTHING, PARTS, POD_CERTIFICATES_SETTING, SWARM
+from kcm.actors.simulation.campaign.settings import EVERYTHING, PARTS, SWARM
 from kcm.actors.simulation.trials.catalogue import TRIALS
 from kcm.actors.simulation.trials.scenario import Action, Fleet
 

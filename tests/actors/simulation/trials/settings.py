@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.actors.simulation.campaign.domain_settings import NODES_SETTING
 from kcm.actors.simulation.campaign.setting import Setting
-from kcm.actors.simulation.campaign.settings import NODES_SETTING, SETTINGS
+from kcm.actors.simulation.campaign.settings import SETTINGS
 
 
 def setting_with(spec: ControllerSpec) -> Setting:
