@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 from kcm.actors.controllers.storage.attach_detach import reconciler
 from kcm.actors.controllers.storage.attach_detach.decisions import Detachment
+from kcm.actors.controllers.storage.attach_detach.observation import WorldObserver
 from kcm.actors.controllers.storage.attach_detach.operation_executor import OperationExecutor
 from kcm.actors.controllers.storage.attach_detach.reconciler import AttachDetach
 from kcm.actors.controllers.storage.attach_detach.state import ActualState
@@ -48,7 +49,7 @@ def mounted_volumes_are_detached() -> Iterator[None]:
 
 def attachments_are_not_recovered() -> Any:
     """VolumeAttachments that nodes do not report are forgotten at a restart, and are never deleted."""
-    return patch.object(AttachDetach, "_recover", lambda *_: None)
+    return patch.object(WorldObserver, "_recover", lambda *_: None)
 
 
 ATTACHMENTS = (

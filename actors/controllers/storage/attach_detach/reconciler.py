@@ -36,29 +36,23 @@ from kcm.actors.controllers.storage.attach_detach.decisions import (
     status_with,
 )
 from kcm.actors.controllers.storage.attach_detach.metrics import VolumeMetrics
+from kcm.actors.controllers.storage.attach_detach.observation import WorldObserver
 from kcm.actors.controllers.storage.attach_detach.operation_executor import (
     NODE_QUEUE,
     OperationExecutor,
     pod_event,
 )
 from kcm.actors.controllers.storage.attach_detach.state import (
-    ActualState,
     AttachState,
-    DesiredState,
     DesiredVolume,
     Operation,
     OperationKind,
     Operations,
-    PodReference,
 )
 from kcm.actors.controllers.storage.attach_detach.volume_specs import (
     ANY,
     CSI,
     VOLUMES,
-    VolumeSpec,
-    is_attachable,
-    of_persistent_volume,
-    of_pod_volume,
 )
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
 from kcm.actors.reconciliation import (
@@ -79,9 +73,6 @@ from kcm.protocols.objects import (
     Object,
     decode_object,
     name_of,
-    namespace_of,
-    resource_version_of,
-    uid_of,
 )
 from kcm.protocols.resources import (
     CSI_DRIVERS,
@@ -91,20 +82,17 @@ from kcm.protocols.resources import (
     PODS,
     VOLUME_ATTACHMENTS,
 )
-from kcm.protocols.volumes import is_pod_ended, phase_of, volume_name_of
+from kcm.protocols.volumes import phase_of, volume_name_of
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 VOLUME_QUEUE, POD_QUEUE = "volume_attachments", "attachable_pods"
-ADD_PODS = 180.0  # seconds between passes that resolve the volumes of all pods
 IN_USE_POLL = 10.0  # seconds after which a node that uses a volume is evaluated again, in case that was only assumed
 UNKNOWN_PLUGIN_RETRY = 120.0  # seconds after which a detachment that cannot start is retried
-MALFORMED = (ValueError, TypeError, AttributeError, KeyError)  # raised by code that reads a malformed object
 
 
 class AttachDetach:
@@ -133,10 +121,9 @@ class AttachDetach:
         self._claims, self._volumes = tables[PERSISTENT_VOLUME_CLAIMS], tables[PERSISTENT_VOLUMES]
         self._attachments, self._drivers = tables[VOLUME_ATTACHMENTS], tables[CSI_DRIVERS]
         self._force_on_timeout, self._verifies = force_on_timeout, verifies
-        self._started = False
         self._written: set[str] = set()  # nodes whose status was patched, since when no patch has failed
-        self._pods_added = -math.inf  # monotonic time of the last pass over all pods
-        self.desired, self.actual, self.operations = DesiredState(), ActualState(), Operations()
+        self._observer = WorldObserver(tables=tables, clock=clock, log=log, metrics=self._metrics)
+        self.desired, self.actual, self.operations = self._observer.desired, self._observer.actual, Operations()
         self._executor = OperationExecutor(
             tables=tables,
             clock=clock,
@@ -146,79 +133,22 @@ class AttachDetach:
             operations=self.operations,
         )
 
-    # State at the start.
-
-    def _start(self) -> None:
-        """Derive the state, once. Source: populateActualStateOfWorld, populateDesiredStateOfWorld."""
-        if self._started:
-            return
-        self._started = True
-        for node in self._nodes.entries():
-            if node.facts.volumes_attached:
-                for attached in self._nodes.object_of(node)["status"]["volumesAttached"]:
-                    path = attached.get("devicePath") or ""
-                    self.actual.attach(
-                        attached.get("name") or "", node.key, spec=None, device_path=path, confirmed=True
-                    )
-            self._observe_node(node)  # replaces the assumption that these volumes are in use
-        for attachment in self._attachments.objects():
-            try:
-                self._recover(attachment)
-            except MALFORMED as err:
-                self._log.warning("VolumeAttachment cannot be read", attachment=name_of(attachment), error=str(err))
-        for pod in self._pods.indexed_entries(VOLUMES, ANY):
-            self._observe_pod(pod.key)
-        self._pods_added = self._clock.monotonic()
-        for name, volume, spec in self.desired.volumes():
-            if self.actual.state(volume, name) is AttachState.ATTACHED:
-                path = self.actual.device_path(volume)
-                self.actual.attach(volume, name, spec=spec, device_path=path, confirmed=True)
-        self._metrics.show_totals(self.desired, self.actual)
-
-    def _recover(self, attachment: Object) -> None:
-        """Record a VolumeAttachment that its node does not report as an uncertain attachment.
-
-        Source: processVolumeAttachments.
-        """
-        spec = attachment.get("spec") or {}
-        node, name = spec.get("nodeName") or "", (spec.get("source") or {}).get("persistentVolumeName")
-        if name is None:
-            self._log.info("Skipping the va as its pvName is nil", node=node, vaName=name_of(attachment))
-            return
-        volume = self._volumes.get(name)
-        if volume is None:
-            self._log.error("Unable to lookup pv object", PV=name)
-            return
-        found = of_persistent_volume(volume)
-        if not is_attachable(self._tables, found) and not found.migrated:
-            self._log.info("Skipping processing the volume on node, no attacher interface found", node=node, PV=name)
-            return
-        if self.actual.state(found.unique_name, node) is AttachState.DETACHED:
-            self._log.info(
-                "Marking volume attachment as uncertain as volume is not attached",
-                v=1,
-                node=node,
-                volumeName=found.unique_name,
-                attachState=AttachState.DETACHED.value,
-            )
-            self.actual.attach(found.unique_name, node, spec=found, confirmed=False)
-
     # Queue of pods, and of their claims.
 
     def sync_pod(self, key: Key) -> Reconciliation:
         """Update the volumes that the node of a pod needs, and enqueue them. Source: podAdd, podDelete."""
-        self._start()
-        yield from self._enqueue(self._observe_pod(key))
+        self._observer.begin()
+        yield from self._enqueue(self._observer.observe_pod(key))
         return None
 
     def sync_claim(self, key: Key) -> Reconciliation:
         """Resolve the volumes of the pods that use a bound claim. Source: syncPVCByKey."""
-        self._start()
+        self._observer.begin()
         claim = self._claims.get(key)
         if claim is None or phase_of(claim) != "Bound" or not volume_name_of(claim):
             return None
         for pod in self._pods.indexed_entries(CLAIMS, key):
-            yield from self._enqueue(self._observe_pod(pod.key))
+            yield from self._enqueue(self._observer.observe_pod(pod.key))
         return None
 
     def _enqueue(self, volumes: Iterable[str]) -> Step[None]:
@@ -226,46 +156,17 @@ class AttachDetach:
         for volume in dict.fromkeys(volumes):
             yield Enqueue(VOLUME_QUEUE, volume)
 
-    def _observe_pod(self, key: Key) -> list[str]:
-        """Update the desired state from one pod. Return the volumes that it uses, or has used until now."""
-        entry = self._pods.entry(key)
-        pod = None if entry is None else self._pods.object_of(entry)
-        uid = "" if pod is None or is_pod_ended(pod) else uid_of(pod)
-        affected = [name for old in self.desired.uids(key) if old != uid for name in self.desired.remove_pod(key, old)]
-        if pod is None:
-            self._metrics.count_in_use(key, "", ())
-            return affected
-        node, specs = (pod.get("spec") or {}).get("nodeName") or "", list(self._specs_of(pod))
-        for spec in specs if uid and self.desired.has_node(node) else ():
-            if is_attachable(self._tables, spec):
-                self.desired.add(_reference(pod), spec, node)
-                affected.append(spec.unique_name)
-        self._metrics.count_in_use(key, node, [spec.qualified_plugin for spec in specs if spec.plugin])
-        return affected
-
-    def _specs_of(self, pod: Object) -> Iterable[VolumeSpec]:
-        """Yield the volumes of a scheduled pod that can be resolved."""
-        spec = pod.get("spec") or {}
-        for volume in (spec.get("volumes") or ()) if spec.get("nodeName") else ():
-            try:
-                yield of_pod_volume(self._tables, pod, volume)
-            except MALFORMED as err:
-                text = str(err)
-                self._log.info(
-                    "Error processing volume for pod", v=10, pod=f"{namespace_of(pod)}/{name_of(pod)}", err=text
-                )
-
     # Queue of nodes.
 
     def sync_node(self, name: Key) -> Reconciliation:
         """Observe a node, and patch volumesAttached in its status. Source: nodeAdd, nodeUpdate, updateNodeStatus."""
-        self._start()
+        self._observer.begin()
         node = self._nodes.entry(name)
         if node is None:
             if not self.desired.remove_node(name):
                 self._log.info("Error removing node from desired-state-of-world", node=name)
         else:
-            if self._observe_node(node):
+            if self._observer.observe_node(node):
                 for pod in self._pods.indexed_entries(NODE, name):
                     if (VOLUMES, ANY) in pod.values:
                         yield Enqueue(POD_QUEUE, pod.key)
@@ -274,11 +175,6 @@ class AttachDetach:
             if self.desired.get(volume, name) is None:
                 yield Enqueue(VOLUME_QUEUE, volume)
         return None
-
-    def _observe_node(self, node: Entry) -> bool:
-        """Record a node's volumes in use. Return True if the controller begins to attach volumes for the node."""
-        self.actual.observe_node(node.key, node.facts.volumes_in_use, node.resource_version)
-        return node.facts.attaches_for and self.desired.add_node(node.key)
 
     def _report(self, node: Object) -> Step[None]:
         name = name_of(node)
@@ -303,7 +199,7 @@ class AttachDetach:
 
     def sync_attachment(self, name: Key) -> Reconciliation:
         """Enqueue the volume of a VolumeAttachment that has changed."""
-        self._start()
+        self._observer.begin()
         volume = self._executor.volume_of(name)
         if volume is not None:
             yield Enqueue(VOLUME_QUEUE, volume)
@@ -313,7 +209,7 @@ class AttachDetach:
 
     def sync_volume(self, name: Key) -> Reconciliation:
         """Detach a volume from nodes that no longer need it, and attach it to nodes that do. Source: reconcile."""
-        self._start()
+        self._observer.begin()
         wait = math.inf
         for operation in self.operations.pending(name):
             wait = min(wait, (yield from self._executor.advance(name, operation)))
@@ -425,7 +321,7 @@ class AttachDetach:
     def _decide_detachment(self, volume: str, node: str, now: float) -> Detachment:
         entry = self._nodes.entry(node)
         if entry is not None:
-            self._observe_node(entry)
+            self._observer.observe_node(entry)
         return decide_detachment(
             elapsed=self.actual.request_detach(volume, node, now),
             in_use=self.actual.is_in_use(volume, node),
@@ -475,44 +371,17 @@ class AttachDetach:
 
         Unused volumes of deleted nodes are enqueued: after a restart no change of such a node does so.
         """
-        self._start()
-        affected = self._volumes_of_deleted_nodes()
-        for key in self.desired.pods():
-            pod = self._pods.entry(key)
-            ended = pod is None or pod.facts.stopped or pod.facts.phase in ("Failed", "Succeeded")
-            for uid in self.desired.uids(key):
-                if ended or pod is None or pod.uid != uid:
-                    self._log.info(
-                        "Removing pod from dsw because it does not exist in pod informer", v=1, podName=key, podUID=uid
-                    )
-                    affected += self.desired.remove_pod(key, uid)
-        for node, volume, spec in self.desired.volumes():
-            if not is_attachable(self._tables, spec):
-                self._log.info("Volume changes from attachable to non-attachable", volumeName=volume)
-                self.desired.remove_volume(volume, node)
-                affected.append(volume)
-        now = self._clock.monotonic()
-        if now - self._pods_added >= ADD_PODS:
-            self._pods_added = now
-            for entry in self._pods.indexed_entries(VOLUMES, ANY):
-                affected += self._observe_pod(entry.key)
+        self._observer.begin()
+        affected = self._observer.correct()
         yield from self._enqueue(affected)
         return None
-
-    def _volumes_of_deleted_nodes(self) -> list[str]:
-        return [
-            volume
-            for volume in self.actual.volumes()
-            for node in self.actual.nodes_of(volume)
-            if self._nodes.entry(node) is None and self.desired.get(volume, node) is None
-        ]
 
     def verify(self) -> Reconciliation:
         """Check that the volumes which are recorded as attached still have their VolumeAttachments.
 
         Source: syncStates, csiAttacher.VolumesAreAttached.
         """
-        self._start()
+        self._observer.begin()
         if not self._verifies:
             return None
         begun, nodes = self._clock.monotonic(), set()
@@ -551,9 +420,3 @@ class AttachDetach:
             outcome = yield from perform(get_live(VOLUME_ATTACHMENTS, name))
             attachment = decode_object(outcome.body) if isinstance(outcome, Done) else {}
         return is_attached(attachment)
-
-
-def _reference(pod: Object) -> PodReference:
-    return PodReference(
-        namespace=namespace_of(pod), name=name_of(pod), uid=uid_of(pod), resource_version=resource_version_of(pod)
-    )

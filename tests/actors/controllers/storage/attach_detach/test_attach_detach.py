@@ -464,7 +464,7 @@ def test_attachment_that_the_node_does_not_report_is_uncertain_after_a_restart(
     pods: list[Object], attached: bool, state: AttachState
 ) -> None:
     scene = Scene([node()], pods, [disk()], attachments=[attachment(attached=attached)])
-    scene.controller._start()
+    scene.controller._observer.begin()
     assert scene.controller.actual.state(DISK, "n1") is AttachState.UNCERTAIN
     scene.settle().show(NODES, node()).settle(20)
     assert scene.controller.actual.state(DISK, "n1") is state
