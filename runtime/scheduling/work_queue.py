@@ -14,9 +14,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.key_orders import PriorityQueue, RoundRobinQueue
 from kcm.runtime.scheduling.limiters import TokenBucket
-from kcm.runtime.scheduling.priority_queue import PriorityQueue
-from kcm.runtime.scheduling.round_robin import RoundRobinQueue
 
 PER_KEY = Backoff(first=0.005, factor=2.0, most=1000.0)
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from kcm.actors.engine.controller.malformed import malformed_object
 from kcm.actors.reconciliation import Change, Interest, Watch
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key
@@ -195,6 +194,8 @@ class Keys:
             except TableMissingError as err:
                 self._postpone(resource_id, change, matches, err)
             except Exception as err:  # a malformed object must not affect other watches
+                from kcm.actors.engine.controller.malformed import malformed_object  # few objects are malformed
+
                 self._raised(f"`to` of the watch of {watch.resource.name}", change.key, err)
                 descriptions = (
                     malformed_object(watch.resource, change.key, obj, metadata_only=watch.metadata_only)

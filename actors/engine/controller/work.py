@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct, field
 
 from kcm.actors.engine.controller.held_back import HeldBack
-from kcm.actors.engine.controller.malformed import MalformedObjects
 from kcm.actors.engine.controller.own_writes import WriteStorms, refresh, remember, stale_update
 from kcm.actors.engine.controller.readiness import StaleTableError, check_freshness, check_readable
 from kcm.actors.engine.controller.retries import SyncTimeoutError, error_kind, one_line, result_of
@@ -30,6 +29,9 @@ from kcm.protocols.messages.outcomes import Done, Forbidden, Outcome, Refused, S
 from kcm.runtime.system.actor import Context
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.tables import Tables
+
+if TYPE_CHECKING:
+    from kcm.actors.engine.controller.malformed import MalformedObjects
 
 # Hint in errors of coroutines that use asyncio's waits or an async client.
 NO_LOOP = "no event loop runs in a controller: write `await kcm.call(function, …)`"
@@ -89,7 +91,7 @@ class Work:
         self._watched = {
             queue.name: tuple(watch.resource.id for watch in queue.watches[:1]) for queue in settings.queues
         } | {queue: resources for queue, resources in self._objects_of_keys.items() if resources}
-        self._malformed = MalformedObjects(tables)
+        self._malformed: MalformedObjects | None = None
         self._waiting: dict[int, _Attempt] = {}  # by ticket
         self.ticket = context.incarnation * 1_000_000_000
         self.reconciled = self.failed = 0
@@ -372,10 +374,20 @@ class Work:
             self._meter.skipped_as_stale(err.resource_id)
         task, context = attempt.task, self._context
         add_hint(err, attempt.generator)
-        err = self._malformed.explained(err, task.key, self._watched.get(task.queue, ()))
+        err = self._explained(err, task)
         context.system.raised(context.name, f"reconciliation of {task.queue}", task.key, err)
         self._ended(task, err)
         task.fail(err, now)
+
+    def _explained(self, err: Exception, task: Task) -> Exception:
+        """Return the error, or one in its place that names a malformed object that caused it."""
+        if type(err) not in (TypeError, AttributeError, KeyError, IndexError, ValueError):
+            return err
+        if self._malformed is None:
+            from kcm.actors.engine.controller.malformed import MalformedObjects  # few objects are malformed
+
+            self._malformed = MalformedObjects(self._tables)
+        return self._malformed.explained(err, task.key, self._watched.get(task.queue, ()))
 
     def _ended(self, task: Task, result: object) -> None:
         for ending in self._context.system.endings:

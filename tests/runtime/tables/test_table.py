@@ -96,7 +96,7 @@ def test_object_without_identity_is_rejected(table: Table, meta: dict[str, Any])
 @pytest.mark.parametrize("finalizers", [{"a": "b"}, [1], "example.com/track"])
 def test_invalid_finalizers_are_reported(table: Table, finalizers: Any) -> None:
     obj = pod("a", version=1)
-    with pytest.raises(ValueError, match=r"metadata\.finalizers is a list of strings"):
+    with pytest.raises(ValueError, match=r"metadata\.finalizers(\[0\])? is a (list|string), got"):
         entry(table, {**obj, "metadata": {**obj["metadata"], "finalizers": finalizers}})
 
 

@@ -1,13 +1,31 @@
-"""Queues of keys in the order of their priorities. Source: upstream's TestLess of priority_sort_test.go."""
+"""Queues of keys in which groups take turns, or which are in the order of priorities.
+
+Source of the latter: upstream's TestLess of queuesort/priority_sort_test.go.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from kcm.runtime.scheduling.priority_queue import PriorityQueue
+from kcm.runtime.scheduling.key_orders import PriorityQueue, RoundRobinQueue
 from kcm.runtime.scheduling.work_queue import WorkQueue
 
 LOW, HIGH = 10.0, 100.0
+
+
+def test_empty_line_raises_index_error() -> None:
+    turns: RoundRobinQueue[str] = RoundRobinQueue(len)
+    with pytest.raises(IndexError):
+        turns.popleft()
+
+
+def test_readded_group_goes_to_the_end() -> None:
+    turns: RoundRobinQueue[str] = RoundRobinQueue(lambda key: key[0])
+    for key in ("a1", "b1"):
+        turns.append(key)
+    assert turns.popleft() == "a1"
+    turns.append("a2")
+    assert [turns.popleft(), turns.popleft(), len(turns)] == ["b1", "a2", 0]
 
 
 @pytest.mark.parametrize(
