@@ -2,11 +2,15 @@
 
 A message names a resource by its id, `group/version/plural` (`v1/pods` in the core group), so that decoding needs no
 registry, also for custom resources. The key shows whether an object is namespaced.
+
+In a program that works on several clusters, the id begins with the cluster (`edge:v1/pods`), and so does the path of a
+request (`/clusters/edge/api/v1/pods`), which the transport of the program takes off again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field  # noqa: TID251
+import re
+from dataclasses import dataclass, field, replace  # noqa: TID251
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from kcm.protocols.arguments import check_text
@@ -22,6 +26,9 @@ else:
 
     M = TypeVar("M")
 
+CLUSTERS = "/clusters/"  # beginning of the path of a request to a named cluster
+_CLUSTER_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource(Generic[M]):
@@ -31,8 +38,9 @@ class Resource(Generic[M]):
     kind: the kind of one object; the kind of a list is `<kind>List`.
     model: the class that a lister reads objects as (protocols/models.py); None: maps. It is ignored when Resources are
         compared, which is why this is a dataclass and not a Struct. Raises TypeError if the class is not a model.
+    cluster: the cluster, in a program that works on several; "" in all others. `on` returns the resource of a cluster.
     api_version: as in objects: "v1", "apps/v1".
-    id: as in messages: "v1/pods", "apps/v1/replicasets".
+    id: as in messages: "v1/pods", "apps/v1/replicasets", "edge:v1/pods".
     """
 
     group: str = ""
@@ -40,6 +48,7 @@ class Resource(Generic[M]):
     plural: str
     kind: str
     namespaced: bool = True
+    cluster: str = ""
     model: type[M] | None = field(default=None, repr=False, compare=False)
     api_version: str = field(init=False, repr=False, compare=False)
     id: str = field(init=False, repr=False, compare=False)
@@ -55,12 +64,21 @@ class Resource(Generic[M]):
             plural: str,
             kind: str,
             namespaced: bool = True,
+            cluster: str = "",
             model: None = None,
         ) -> None: ...
 
         @overload
         def __init__(
-            self, *, group: str = "", version: str, plural: str, kind: str, namespaced: bool = True, model: type[M]
+            self,
+            *,
+            group: str = "",
+            version: str,
+            plural: str,
+            kind: str,
+            namespaced: bool = True,
+            cluster: str = "",
+            model: type[M],
         ) -> None: ...
 
         def __init__(self, **_: Any) -> None: ...
@@ -73,12 +91,24 @@ class Resource(Generic[M]):
             codec_of(self.model)
         api_version = f"{self.group}/{self.version}" if self.group else self.version
         object.__setattr__(self, "api_version", api_version)
-        object.__setattr__(self, "id", f"{api_version}/{self.plural}")
+        resource_id = f"{api_version}/{self.plural}"
+        if self.cluster:
+            check_cluster(self.cluster)
+            resource_id = f"{self.cluster}:{resource_id}"
+        object.__setattr__(self, "id", resource_id)
 
     @property
     def name(self) -> str:
-        """Return the name that kubectl and errors use: "pods", "replicasets.apps"."""
+        """Return the name that kubectl and errors use: "pods", "replicasets.apps", "edge:pods"."""
         return name_of_resource(self.id)
+
+    def on(self, cluster: str) -> Resource[M]:
+        """Return this resource of one of several clusters, by the name that it has in `transports`.
+
+        Raises ValueError for an invalid name.
+        """
+        check_text("cluster of a Resource", cluster)
+        return replace(self, cluster=cluster)
 
     def __str__(self) -> str:
         return self.name
@@ -86,8 +116,36 @@ class Resource(Generic[M]):
 
 def name_of_resource(resource_id: str) -> str:
     """Return the Resource.name for this id."""
-    parts = resource_id.split("/")
-    return f"{parts[2]}.{parts[0]}" if len(parts) == 3 else parts[-1]
+    cluster, plain_id = split_cluster(resource_id)
+    parts = plain_id.split("/")
+    name = f"{parts[2]}.{parts[0]}" if len(parts) == 3 else parts[-1]
+    return f"{cluster}:{name}" if cluster else name
+
+
+def check_cluster(name: str) -> None:
+    """Raise TypeError or ValueError for an invalid name of a cluster."""
+    check_text("name of a cluster", name)
+    if not _CLUSTER_NAME.fullmatch(name):
+        raise ValueError(f"name of a cluster: at most 63 lower case letters, digits and inner '-', not {name!r}")
+
+
+def split_cluster(resource_id: str) -> tuple[str, str]:
+    """Return the cluster of a Resource.id, "" without one, and the rest."""
+    cluster, colon, rest = resource_id.partition(":")
+    return (cluster, rest) if colon else ("", resource_id)
+
+
+def cluster_path(cluster: str, path: str) -> str:
+    """Return the path under which a request goes to this cluster. cluster: "" in a program with one cluster."""
+    return f"{CLUSTERS}{cluster}{path}" if cluster else path
+
+
+def split_path(path: str) -> tuple[str, str]:
+    """Return the cluster of a request's path, "" without one, and the path on its server."""
+    if not path.startswith(CLUSTERS):
+        return "", path
+    cluster, _, rest = path.removeprefix(CLUSTERS).partition("/")
+    return cluster, f"/{rest}"
 
 
 def resource_path(resource_id: str, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -98,6 +156,9 @@ def resource_path(resource_id: str, namespace: str = "", name: str = "", subreso
 
     Raises ValueError if resource_id is not `[group/]version/plural`.
     """
+    if ":" in resource_id:
+        cluster, plain_id = split_cluster(resource_id)
+        return cluster_path(cluster, resource_path(plain_id, namespace, name, subresource))
     group_version, _, plural = resource_id.rpartition("/")
     if not group_version or not plural or group_version.count("/") > 1:
         raise ValueError(f"not a resource id: {resource_id!r}; expected '[group/]version/plural'")

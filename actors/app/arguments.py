@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.options import Options, OtherProgram, parse_options
-from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs
+from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs, clusters_of
 from kcm.protocols.arguments import check_sequence
 
 
@@ -30,4 +30,8 @@ def read_options(
         from kcm.actors.engine.webhooks.flags import with_webhook_flags  # few programs have webhooks
 
         specs = with_webhook_flags(specs)
+    if clusters_of(specs):
+        from kcm.actors.app.cluster_flags import with_cluster_flags  # few programs work on several clusters
+
+        specs = with_cluster_flags(specs)
     return parse_options(arguments, controllers=specs, other=other)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from kcm.actors.app.controller_plans import client_of, controller_plan, ownership, value_of
+from kcm.actors.app.controller_plans import client_of, controller_plan, elector_of, value_of
 from kcm.actors.app.health import misread
 from kcm.actors.app.shared_parts import Assembly
 from kcm.actors.app.tables import plan_tables
 from kcm.actors.engine.discovery import Discovery
-from kcm.actors.engine.dispatcher import Dispatcher, DispatchLimits, saturation
-from kcm.actors.engine.elector import Candidacy, Election, Elector, LeaseCandidate, Ownership, candidate_selection
+from kcm.actors.engine.dispatcher import ONE_CLUSTER, Dispatcher, DispatchLimits, saturation
+from kcm.actors.engine.elector import Candidacy, Election, Elector, LeaseCandidate, candidate_selection
 from kcm.actors.engine.event_recorder import EventRecorder
 from kcm.actors.engine.informer import Informer, InformerLimits
 from kcm.actors.engine.manager import ControllerManager
@@ -30,9 +30,10 @@ from kcm.actors.reconciliation.actor_names import (
     LEASE_CANDIDATE,
     MANAGER,
     MIGRATION_ELECTOR,
-    RECORDER,
     controller_name,
+    elector_name,
     informer_name,
+    recorder_name,
 )
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.protocols.messages.discovery import ServedResource
@@ -90,7 +91,7 @@ def plan_manager(
     assembly.metrics.add_source(partial(_running_controllers, assembly))
     infrastructure = [
         _dispatcher(assembly, specs, chosen),
-        _recorder(assembly, seed=seeds.getrandbits(32)),
+        *(_recorder(assembly, cluster, seed=seeds.getrandbits(32)) for cluster in assembly.clusters or ("",)),
     ]
     migration: MigrationPlan | None = None
     if assembly.election is not None:
@@ -98,6 +99,10 @@ def plan_manager(
         migration = _migration_plan(assembly, assembly.election, specs)
         if assembly.election.candidacy is not None:
             infrastructure.extend(_candidate(assembly, assembly.election, assembly.election.candidacy))
+    infrastructure += [
+        _elector(assembly, election, cluster=cluster, seed=seeds.getrandbits(32))
+        for cluster, election in assembly.elections.items()
+    ]
     servers = () if webhooks is None else (webhooks.server(assembly.seen, assembly.vitals),)
     generic = assembly.options.generic
     return ManagerPlan(
@@ -107,9 +112,11 @@ def plan_manager(
         enabled=tuple(name for name in controllers if name in chosen),
         discovery=_DiscoveryPlan(assembly, seed=seeds.getrandbits(32)),
         servers=servers,
-        leader_elect=assembly.election is not None,
+        leader_elect=assembly.has_lease,
+        electors=tuple(elector_name(cluster) for cluster in assembly.elections or assembly.clusters or ("",)),
         migration=migration,
-        stand_by_on_loss=assembly.election is not None and assembly.election.stand_by,
+        # The loss of one cluster's Lease must not end the controllers of the others.
+        stand_by_on_loss=bool(assembly.elections) or (assembly.election is not None and assembly.election.stand_by),
         start_interval=generic.controller_start_interval,
         hung_after=generic.actor_hang_timeout,
         look_every=min(5.0, generic.actor_hang_timeout / 3, *_half(assembly.options.health.stuck_after)),
@@ -142,16 +149,19 @@ def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
         silence=options.generic.watch_silence_limit, streaming_lists=options.feature_gates["WatchListClient"]
     )
 
+    cluster = table.resource.cluster
+    program = f"{assembly.program}/{cluster}" if cluster else assembly.program
+
     def build(context: Context) -> Informer:
         meter: InformerMeter | None = None
         if table.id == table.resource.id:
-            meter = InformerMeter(assembly.metrics, table.resource, program=assembly.program)
+            meter = InformerMeter(assembly.metrics, table.resource, program=program)
         return Informer(
             context,
             table=table,
-            transport=assembly.transport,
+            transport=assembly.transport_of(cluster),
             limits=limits,
-            outage=assembly.outage,
+            outage=assembly.outages[cluster],
             seed=seed,
             warnings=assembly.warnings,
             meter=meter,
@@ -224,29 +234,38 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
 
     enabled: names of the specs that run; the metrics show the use of their rate limits from the start.
     """
-    client, election = assembly.options.client_limits, assembly.election
+    client, clusters = assembly.options.client_limits, assembly.clusters
+    elections = [*assembly.elections.values(), *([assembly.election] if assembly.election is not None else [])]
     # As client-go: 0 selects its defaults, and only a negative rate disables the limit.
     limits = DispatchLimits(
         qps=client.qps or 5.0,
         burst=client.burst or 10,
-        needs_lease=election is not None,
-        lease_timeout=election.request_timeout if election is not None else 0.0,
+        needs_lease=assembly.has_lease,
+        lease_timeout=min((election.request_timeout for election in elections), default=0.0),
         electors={
-            controller_name(spec.name): MIGRATION_ELECTOR
-            for spec in specs
-            if ownership(assembly, spec) is Ownership.MIGRATED
+            **{
+                controller_name(spec.name): elector
+                for spec in specs
+                if (elector := elector_of(assembly, spec)) != ELECTOR
+            },
+            **{recorder_name(cluster): elector_name(cluster) for cluster in clusters},
         },
+        clusters=frozenset(clusters) or ONE_CLUSTER,
     )
     now, terms = assembly.clock.monotonic(), Terms()
     own = _own_limits(specs, assembly.options)
     clients = dict.fromkeys([*(client_of(spec) for spec in specs if spec.name in enabled), *own])
-    buckets = {client: _bucket(own.get(client, NO_OWN), limits, now) for client in clients}
+    buckets = {
+        f"{cluster}:{client}" if cluster else client: _bucket(own.get(client, NO_OWN), limits, now)
+        for cluster in clusters or ("",)
+        for client in clients
+    }
     assembly.metrics.add_source(rate_limiter_use(lambda: saturation(buckets, assembly.clock.monotonic())))
     if assembly.calls is not None:
         assembly.metrics.gauge(HUNG_CALLS).read_from(partial(_hung_calls, assembly.calls))
-    host = assembly.transport.host if isinstance(assembly.transport, HasServer) else ""
     waits = {
-        method: assembly.metrics.histogram(REST_CLIENT_RATE_LIMITER_DURATION, method, host)
+        (cluster, method): assembly.metrics.histogram(REST_CLIENT_RATE_LIMITER_DURATION, method, host)
+        for cluster, host in _hosts(assembly).items()
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE")
     }
 
@@ -256,7 +275,7 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
             transport=assembly.transport,
             ledger=assembly.ledger,
             limits=limits,
-            waited=lambda method, seconds: waits[method].observe(seconds),
+            waited=lambda cluster, method, seconds: waits[cluster, method].observe(seconds),
             buckets=buckets,
             calls=assembly.calls,
             functions=assembly.functions,
@@ -267,6 +286,12 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
         )
 
     return ActorSpec(name=DISPATCHER, build=build, never_blocks=True)
+
+
+def _hosts(assembly: Assembly) -> Mapping[str, str]:
+    """Return the host and port of each cluster's server, as metrics have them; "" for a transport without a server."""
+    transports = {cluster: assembly.transport_of(cluster) for cluster in assembly.clusters or ("",)}
+    return {cluster: each.host if isinstance(each, HasServer) else "" for cluster, each in transports.items()}
 
 
 NO_OWN: tuple[float | None, int | None] = (None, None)
@@ -292,11 +317,11 @@ def _hung_calls(calls: Calls) -> float:
     return len(calls.hung())
 
 
-def _recorder(assembly: Assembly, *, seed: int) -> ActorSpec:
+def _recorder(assembly: Assembly, cluster: str, *, seed: int) -> ActorSpec:
     def build(context: Context) -> EventRecorder:
         return EventRecorder(context, vitals=assembly.vitals, metrics=assembly.metrics, seed=seed)
 
-    return ActorSpec(name=RECORDER, build=build, never_blocks=True)
+    return ActorSpec(name=recorder_name(cluster), build=build, never_blocks=True)
 
 
 def _candidate(assembly: Assembly, election: Election, candidacy: Candidacy) -> Iterable[ActorSpec]:
@@ -323,9 +348,11 @@ def _migration_plan(assembly: Assembly, election: Election, specs: Iterable[Cont
     return MigrationPlan(elector=elector, after=after)
 
 
-def _elector(assembly: Assembly, election: Election, *, seed: int, name: str = ELECTOR) -> ActorSpec:
-    status = assembly.metrics.gauge(LEADER_ELECTION_MASTER_STATUS, election.name)
-    slow = assembly.metrics.counter(LEADER_ELECTION_SLOWPATH, election.name)
+def _elector(assembly: Assembly, election: Election, *, seed: int, name: str = ELECTOR, cluster: str = "") -> ActorSpec:
+    """Return the spec of an elector. cluster: where its Lease is, if there are several."""
+    label = f"{cluster}:{election.name}" if cluster else election.name
+    status = assembly.metrics.gauge(LEADER_ELECTION_MASTER_STATUS, label)
+    slow = assembly.metrics.counter(LEADER_ELECTION_SLOWPATH, label)
 
     def build(context: Context) -> Elector:
         return Elector(
@@ -336,6 +363,7 @@ def _elector(assembly: Assembly, election: Election, *, seed: int, name: str = E
             status=status,
             slow=slow,
             seed=seed,
+            cluster=cluster,
         )
 
-    return ActorSpec(name=name, build=build)
+    return ActorSpec(name=elector_name(cluster) if cluster else name, build=build)

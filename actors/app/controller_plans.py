@@ -22,9 +22,10 @@ from kcm.actors.engine.elector import Ownership
 from kcm.actors.engine.manager.plan import ControllerPlan
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.actor_names import (
-    ELECTOR,
     MIGRATION_ELECTOR,
     controller_name,
+    elector_name,
+    recorder_name,
 )
 from kcm.actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
 from kcm.actors.reconciliation.specs import AnyQueue, ControllerContext, ControllerSpec, Pass
@@ -51,8 +52,11 @@ def ownership(assembly: Assembly, spec: ControllerSpec) -> Ownership:
     return migration.ownership(spec.name, component=assembly.election.component)
 
 
-def _elector_of(assembly: Assembly, spec: ControllerSpec) -> str:
-    return MIGRATION_ELECTOR if ownership(assembly, spec) is Ownership.MIGRATED else ELECTOR
+def elector_of(assembly: Assembly, spec: ControllerSpec) -> str:
+    """Return the name of the elector of the lease under which this manager runs a controller."""
+    if ownership(assembly, spec) is Ownership.MIGRATED:
+        return MIGRATION_ELECTOR
+    return elector_name(spec.home_cluster if assembly.clusters else "")
 
 
 def controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> ControllerPlan:
@@ -96,7 +100,7 @@ def controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> C
         tables=tuple(part.id for table in tables.values() for part in tables_of(table)),
         child=lambda kind, name: spec.children[kind](name, controller_context(Tables(tables))),
         discovers=spec.discovers,
-        elector=_elector_of(assembly, spec),
+        elector=elector_of(assembly, spec),
     )
 
 
@@ -125,6 +129,7 @@ def _controller_settings(assembly: Assembly, spec: ControllerSpec, *, seed: int)
         name=spec.name,
         client=client_of(spec),
         component=spec.component or spec.name,
+        recorder=recorder_name(spec.home_cluster if assembly.clusters else ""),
         queues=tuple(_queue(assembly, queue, spec.name.removesuffix("-controller")) for queue in spec.queues),
         passes=tuple(_pass(assembly, entry) for entry in spec.passes),
         discovers=spec.discovers,

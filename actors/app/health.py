@@ -25,11 +25,11 @@ from kcm.actors.engine.vitals import (
 from kcm.actors.options.general import HealthThresholds
 from kcm.actors.reconciliation.actor_names import (
     DISCOVERY,
-    ELECTOR,
     MANAGER,
     MIGRATION_ELECTOR,
     RECORDER,
     controller_name,
+    elector_name,
     is_controller,
 )
 from kcm.runtime.calls.listeners import SourceRunner
@@ -225,6 +225,7 @@ def controller_check(
     clock: Clock,
     thresholds: HealthThresholds,
     silence_limit: float,
+    recorder: str = RECORDER,
 ) -> Check:
     """Return the check of one controller, which distinguishes stuck, deaf, failing and starved controllers.
 
@@ -232,6 +233,7 @@ def controller_check(
     client: name of its API client.
     tables: the tables that it reads, as it sees them.
     silence_limit: seconds after which a watch without events and bookmarks is opened again.
+    recorder: actor that writes its events.
     """
     oldest = deaf_after(thresholds, silence_limit)
 
@@ -249,7 +251,7 @@ def controller_check(
         return _together(
             stuck(child, now=now, thresholds=thresholds),
             controller_trouble(controller, now=now, since=child.started_at, thresholds=thresholds),
-            refused_events(vitals.of(RECORDER, RecorderVitals), client, now=now) if thresholds.failing_after else None,
+            refused_events(vitals.of(recorder, RecorderVitals), client, now=now) if thresholds.failing_after else None,
             deaf(tables.values(), now=now, deaf_after=oldest),
         )
 
@@ -347,12 +349,14 @@ def misread(vitals: Vitals, controllers: Iterable[str]) -> set[Misread]:
     return {obj for controller in found if controller is not None for obj in controller.misread}
 
 
-def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:
+def leader_check(*, vitals: Vitals, election: Election, clock: Clock, cluster: str = "") -> Check:
     """Return a check that fails if a leader has not renewed its lease within the lease duration and a margin.
 
     A process that waits for the lease is healthy while it can read it. If all its requests have failed for the lease
     duration (RBAC forbids them, or the server does not respond), the result is a HealthNotice with verb and resource:
     the check fails, but a liveness probe does not restart the process, which would not help.
+
+    cluster: where the Lease is, in a program that works on several.
 
     Source: kubernetes v1.36 client-go/tools/leaderelection/{leaderelection,healthzadaptor}.go, Check. Differs: the
     HealthNotice; upstream reports nothing while it waits.
@@ -371,7 +375,7 @@ def leader_check(*, vitals: Vitals, election: Election, clock: Clock) -> Check:
         return None
 
     def check() -> str | None:
-        found, migration = trouble(ELECTOR, election.name), election.migration
+        found, migration = trouble(elector_name(cluster), election.name), election.migration
         return found if found is not None or migration is None else trouble(MIGRATION_ELECTOR, migration.lease)
 
     return check

@@ -77,6 +77,9 @@ def _clash(spec: ControllerSpec, known: Sequence[ControllerSpec]) -> str | None:
     name = next((name for name in (spec.name, *spec.aliases) if name in used), None)
     if name is not None:
         return f"the name {name!r} is taken"
+    clusters = {resource.cluster for resource in spec.resources if resource.cluster}
+    if clusters:
+        return f"it works on the clusters {', '.join(sorted(clusters))}: run it as a program of its own, with kcm.main"
     try:
         all_flags(flags_of_controllers((*known, spec)))
         indexes_of([*known, spec])

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kcm.actors.app.watchdog import Watchdog
-from kcm.actors.reconciliation.actor_names import DISPATCHER, ELECTORS, MANAGER
+from kcm.actors.reconciliation.actor_names import DISPATCHER, MANAGER, is_elector
 from kcm.protocols.messages.lifecycle import ActorFailed
 from kcm.runtime.process.termination import Ending
 from kcm.runtime.scheduling.clock import Clock
@@ -109,7 +109,7 @@ class ManagerSupervision:
         self._actors.seal()
         self._clock.cancel(self)
         stack = self._actors.stack(MANAGER)
-        for name in (MANAGER, *ELECTORS, DISPATCHER):
+        for name in (MANAGER, *filter(is_elector, self._actors.names()), DISPATCHER):
             self._actors.fence(name)
         self._log.error("controller manager gives up", error=why, stack=stack)
         self.end_system(why)

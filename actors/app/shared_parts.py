@@ -1,4 +1,4 @@
-"""State and services that all actors of one system share."""
+"""State and services that all actors of one system share, and checks of those that its caller passes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kcm.actors.engine.server_warnings import ServerWarnings
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.derived import MakeTable, new_table
 from kcm.actors.reconciliation.outside import Functions
+from kcm.protocols.arguments import check_type
 from kcm.runtime.calls.listeners import SourceRunner
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.client.api import Transport
@@ -35,13 +36,15 @@ CONTROLLER_MANAGER = "kube-controller-manager"  # the program whose controllers 
 class Assembly(Struct, frozen=True, kw_only=True):
     """State and services that all actors of one system share."""
 
-    transport: Transport
+    transport: Transport  # for requests to any cluster
     clock: Clock
     log: FilteringBoundLogger
     options: Options
     metrics: Metrics
     vitals: Vitals
-    election: Election | None  # None: write without a lease
+    transports: Mapping[str, Transport] = field(default_factory=dict)  # by cluster, if there are several
+    election: Election | None  # None: write without a lease, or under `elections`
+    elections: dict[str, Election] = field(default_factory=dict)  # by cluster, if there are several
     make_table: MakeTable = new_table
     # By Table.id. Tables of discovered resources are added and removed together with their informers.
     tables: dict[str, Table] = field(default_factory=dict)
@@ -50,7 +53,7 @@ class Assembly(Struct, frozen=True, kw_only=True):
     # Tables that the infrastructure reads, and no controller.
     own_tables: list[Table] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
-    outage: Outage = field(default_factory=Outage)
+    outages: dict[str, Outage] = field(default_factory=lambda: {"": Outage()})  # by cluster
     seed: int | None = None  # makes every random choice of the actors repeatable
     calls: Calls | None = None  # None, as in a replay: no external calls
     functions: Functions = field(default_factory=Functions)
@@ -60,3 +63,26 @@ class Assembly(Struct, frozen=True, kw_only=True):
     warnings: ServerWarnings | None = None  # log of the server's warnings; None: each actor has its own
     program: str = CONTROLLER_MANAGER  # in labels of metrics
     tracing: Tracing | None = None  # spans; None without traces
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Return the names of the clusters; () for a program with one cluster, which has no name."""
+        return tuple(self.transports)
+
+    @property
+    def has_lease(self) -> bool:
+        """Report whether controllers write only under a lease."""
+        return self.election is not None or bool(self.elections)
+
+    def transport_of(self, cluster: str) -> Transport:
+        """Return the transport for requests that name no cluster in their path."""
+        return self.transports[cluster] if cluster else self.transport
+
+
+def check_transport(what: str, transport: object) -> None:
+    if not (callable(getattr(transport, "send", None)) and callable(getattr(transport, "watch", None))):
+        raise TypeError(f"{what} takes a Transport, as api_transport() returns it, not {transport!r:.80}")
+
+
+def check_election(what: str, election: object) -> None:
+    check_type(what, election, Election, "an Election(identity=…, namespace=…, name=…)")

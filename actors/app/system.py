@@ -16,27 +16,36 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
-import pykka
 
 from kcm.actors.app.assembly import manager_spec, plan_manager
 from kcm.actors.app.controller_plans import ownership
 from kcm.actors.app.health import Check, has_begun
 from kcm.actors.app.manager_supervision import ManagerSupervision
 from kcm.actors.app.shared_parts import CONTROLLER_MANAGER, Assembly
-from kcm.actors.app.system_checks import system_checks
+from kcm.actors.app.system_parts import (
+    check_arguments,
+    labels_of_actor,
+    log_skipped,
+    shown_page,
+    spec_named,
+    system_checks,
+    tracing_of,
+    ways_to_clusters,
+    webhooks_of,
+)
 from kcm.actors.app.watchdog import Watchdog
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.engine.elector import Election, Ownership
+from kcm.actors.engine.informer import Outage
 from kcm.actors.engine.manager import DRAINED
 from kcm.actors.engine.server_warnings import ServerWarnings
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import DebugPage
-from kcm.actors.reconciliation.actor_names import MANAGER, controller_name, controller_of
+from kcm.actors.reconciliation.actor_names import MANAGER, controller_name
 from kcm.actors.reconciliation.derived import MakeTable, frozen_table, new_table
 from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
-from kcm.protocols.arguments import check_text, check_type
+from kcm.protocols.arguments import check_text
 from kcm.protocols.codec import pack
-from kcm.protocols.messages.debug_pages import ShowPage
 from kcm.protocols.messages.lifecycle import (
     Describe,
     Disable,
@@ -66,8 +75,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
     from structlog.typing import FilteringBoundLogger
 
-    from kcm.actors.app.webhooks import MakeHost, WebhookParts
-    from kcm.actors.engine.spans import Tracing
+    from kcm.actors.app.webhooks import MakeHost
     from kcm.actors.engine.webhooks.settings import WebhookServing
 
 HALT_WITHIN = 5.0  # seconds
@@ -78,9 +86,10 @@ class ControllerSystem:
     """Controller manager with all its actors.
 
     transport: belongs to the caller, who closes it after stop().
+    transports: by the name of their cluster, in place of `transport`, for controllers that work on several clusters.
     log: bound logger of structlog; by default Python's logger "kcm".
     controllers: controllers that can run, BUILT_IN by default. The options (--controllers) select those that do.
-    election: leader election; None writes without a lease.
+    election: leader election, with several clusters by the name of each; None writes without a lease.
     make_table: used as given; see cache_mutation_detector.
     cloud: provider that controllers call, or None.
     calls: runs outside calls, and is closed by stop(); by default threads of the system.
@@ -101,11 +110,12 @@ class ControllerSystem:
     def __init__(
         self,
         *,
-        transport: Transport,
+        transport: Transport | None = None,
+        transports: Mapping[str, Transport] | None = None,
         log: FilteringBoundLogger | None = None,
         controllers: Iterable[ControllerSpec] | None = None,
         options: Options | None = None,
-        election: Election | None = None,
+        election: Election | Mapping[str, Election] | None = None,
         clock: Clock | None = None,
         metrics: Metrics | None = None,
         spawner: Spawner | None = None,
@@ -123,7 +133,8 @@ class ControllerSystem:
     ) -> None:
         self.controllers = BUILT_IN if controllers is None else checked_specs("controllers", controllers)
         check_text("program", program)
-        _check_arguments(transport=transport, options=options, election=election, metrics=metrics, log=log)
+        check_arguments(options=options, metrics=metrics, log=log)
+        ways = ways_to_clusters(transport, transports, election, self.controllers)
         self.options = options if options is not None else Options()
         self.clock = clock if clock is not None else SystemClock()
         self.metrics = metrics if metrics is not None else Metrics()
@@ -143,13 +154,15 @@ class ControllerSystem:
         self._owns_clock = clock is None
         self._calls: Calls = calls if calls is not None else ThreadedCalls(clock=self.clock)
         self._assembly = Assembly(
-            transport=transport,
+            transport=ways.transport,
+            transports=ways.transports,
             clock=self.clock,
             log=self.log,
             options=self.options,
             metrics=self.metrics,
             vitals=self.vitals,
-            election=election,
+            election=ways.election,
+            elections=ways.elections,
             make_table=make_table,
             cloud=cloud,
             calls=self._calls,
@@ -157,7 +170,8 @@ class ControllerSystem:
             authority=authority,
             warnings=ServerWarnings(self.log),
             program=program,
-            tracing=self._tracing(tracer) if tracer is not None else None,
+            tracing=tracing_of(tracer, self.actors, clock=self.clock) if tracer is not None else None,
+            outages={cluster: Outage() for cluster in ways.transports or ("",)},
         )
         chosen = [
             spec
@@ -168,7 +182,14 @@ class ControllerSystem:
         self._controller_names = {spec.name for spec in self.controllers}
         self.enabled = tuple(spec.name for spec in chosen if spec.enabled_if(self.options))
         self.skipped = tuple(spec.name for spec in chosen if spec.name not in self.enabled)
-        self._webhooks = self._webhooks_of(webhooks, make_webhook_host)
+        running = [spec for spec in self.controllers if spec.name in self.enabled]
+        if transports is not None:
+            from kcm.actors.app.clusters import report_reachable
+
+            report_reachable(self.metrics, self._assembly.outages)
+        self._webhooks = webhooks_of(
+            running, webhooks, make_webhook_host, clock=self.clock, log=self.log, metrics=self.metrics
+        )
         if self._webhooks is not None:
             self.controllers = (*self.controllers, self._webhooks.spec)
             self.enabled = (*self.enabled, self._webhooks.spec.name)
@@ -182,7 +203,7 @@ class ControllerSystem:
             policy=self._plan.policy,
             watchdog=Watchdog(
                 vitals=self.vitals,
-                transport=transport,
+                transport=ways.transport,
                 clock=self.clock,
                 patience=2 * self.options.generic.actor_hang_timeout,
             ),
@@ -201,7 +222,7 @@ class ControllerSystem:
         self._spent, self._process = True, os.getpid()
         for spec in self.controllers:
             if spec.name in self.skipped:
-                self._log_skipped(spec)
+                log_skipped(self.log, spec)
             elif spec.name not in self._chosen:
                 self.log.info("Warning: controller is disabled", v=1, controller=spec.name)
         self._supervision.start(self._spec)
@@ -333,22 +354,11 @@ class ControllerSystem:
         raises.
         """
         self._require_own_process()
-        spec = next((spec for spec in self.controllers if controller in (spec.name, *spec.aliases)), None)
-        if spec is None:
-            raise LookupError(f"no controller is called {controller!r}")
-        try:
-            shown = self.actors.ask(controller_name(spec.name), ShowPage(path, dict(query)), timeout=timeout)
-        except pykka.ActorDeadError as err:
-            raise LookupError(f"{spec.name} does not run") from err
-        except pykka.Timeout as err:
-            raise TimeoutError(f"{spec.name} did not respond within {timeout:.0f} s") from err
-        if not shown.found:
-            raise LookupError(f"{spec.name} has no page {path!r}")
-        return DebugPage(shown.body.decode(), shown.content_type)
+        return shown_page(self.actors, self.controllers, controller, path, query, timeout=timeout)
 
     def activities(self) -> dict[int, dict[str, str]]:
         """Return labels of the actors that are handling a message now, by the ident of their thread."""
-        return {thread: _labels(name) for thread, name in self.actors.active().items()}
+        return {thread: labels_of_actor(name) for thread, name in self.actors.active().items()}
 
     def waits(self) -> list[tuple[dict[str, str], int, float]]:
         """Return for each actor: its labels, the number of its messages, and seconds that they waited.
@@ -356,14 +366,10 @@ class ControllerSystem:
         Empty without --contention-profiling.
         """
         measured = self.actors.waits.totals() if self.actors.waits is not None else []
-        return [(_labels(name), count, seconds) for name, count, seconds in measured]
+        return [(labels_of_actor(name), count, seconds) for name, count, seconds in measured]
 
     def _spec_named(self, controller: str) -> ControllerSpec:
-        spec = next((spec for spec in self.controllers if controller in (spec.name, *spec.aliases)), None)
-        if spec is None:
-            known = ", ".join(spec.name for spec in self.controllers)
-            raise ValueError(f"no controller is called {controller!r}; there are {known}")
-        return spec
+        return spec_named(self.controllers, controller)
 
     def describe(self, actor: str = MANAGER, *, timeout: float = 5.0) -> dict[str, Any]:
         """Return the current state of an actor. Raises pykka.ActorDeadError or pykka.Timeout if it does not respond."""
@@ -373,6 +379,11 @@ class ControllerSystem:
         return facts
 
     # State.
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        """Return the names of its clusters; () for a system with one, which has no name."""
+        return self._assembly.clusters
 
     @property
     def tables(self) -> Mapping[str, Table]:
@@ -388,9 +399,13 @@ class ControllerSystem:
 
     @property
     def synced(self) -> bool:
-        """Report whether all static tables of the enabled controllers contain a complete list."""
-        plan, tables = self._plan, self.tables
-        return all(tables[table].synced for name in plan.enabled for table in plan.controllers[name].tables)
+        """Report whether all static tables of the enabled controllers contain a complete list.
+
+        Of several clusters, those that do not respond are left out.
+        """
+        plan, outages = self._plan, self._assembly.outages
+        tables = [self.tables[table] for name in plan.enabled for table in plan.controllers[name].tables]
+        return all(table.synced or (self.clusters and outages[table.resource.cluster].is_on) for table in tables)
 
     def checks(self) -> dict[str, Check]:
         """Return the health checks by name.
@@ -407,6 +422,10 @@ class ControllerSystem:
         )
         if self._webhooks is not None:
             checks["webhooks"] = self._webhooks.check(self.vitals)
+        if self.clusters:
+            from kcm.actors.app.clusters import with_clusters
+
+            checks = with_clusters(checks, self._assembly, self.controllers)
         return {name: self._in_own_process(check) for name, check in checks.items()}
 
     def has_check(self, name: str) -> bool:
@@ -423,43 +442,6 @@ class ControllerSystem:
 
         return MetricsPage(self.metrics, process=False).render("")[0].decode()
 
-    def _webhooks_of(self, serving: WebhookServing | None, make_host: MakeHost | None) -> WebhookParts | None:
-        """Return the webhooks of the enabled controllers; None if they have none or are not served, which is logged."""
-        having = [
-            spec for spec in self.controllers if spec.name in self.enabled and (spec.admission or spec.conversion)
-        ]
-        if not having:
-            return None
-        if serving is None:
-            self.log.warning("webhooks are not served", controllers=[spec.name for spec in having])
-            return None
-        from kcm.actors.app.webhooks import webhook_parts  # most systems have no webhooks
-
-        return webhook_parts(serving, having, make_host=make_host, clock=self.clock, log=self.log, metrics=self.metrics)
-
-    def _tracing(self, tracer: Tracer) -> Tracing:
-        """Return the spans of this system's messages, reconciliations and commands."""
-        from kcm.actors.engine.spans import Tracing  # with the API of OpenTelemetry, which is an extra
-
-        tracing = Tracing(tracer, clock=self.clock, handled_now=self.actors.handled_now)
-        self.actors.beginnings.append(tracing.begin)
-        self.actors.endings.append(tracing.end)
-        return tracing
-
-    def _log_skipped(self, spec: ControllerSpec) -> None:
-        """Log, with upstream's texts, why a requested controller does not run.
-
-        Difference: a disabled feature gate is logged at v=1, because most are off by default.
-        """
-        gate = spec.needs.removeprefix("--feature-gates=").removesuffix("=true")
-        if gate != spec.needs:
-            why = {"requiredFeatureGates": [gate]}
-            self.log.info("Controller is disabled by a feature gate", v=1, controller=spec.name, **why)
-        elif "--cloud-provider" in spec.needs:
-            self.log.info("Skipping a cloud provider controller", v=1, controller=spec.name)
-        facts = {"needs": spec.needs} if spec.needs else {}
-        self.log.info("Warning: skipping controller", v=1 if gate != spec.needs else 0, controller=spec.name, **facts)
-
     def _hung_threads(self) -> Iterable[Reading]:
         hung = dict.fromkeys(map(controller_name, self.enabled), 0) | self.actors.hung_threads()
         return [(HUNG_THREADS, (name,), count) for name, count in hung.items()]
@@ -468,23 +450,3 @@ class ControllerSystem:
         left = max(0.0, deadline - self.clock.monotonic())
         if not self.actors.stop(name, timeout=min(1.0, left)):
             self.log.warning("actor did not stop in time", actor=name)
-
-
-def _labels(actor: str) -> dict[str, str]:
-    """Return the labels of an actor in profiles."""
-    controller = controller_of(actor)
-    return {"actor": actor} if controller is None else {"actor": actor, "controller": controller}
-
-
-def _check_arguments(*, transport: object, options: object, election: object, metrics: object, log: object) -> None:
-    """Raise TypeError for an argument of another type, because callers may not use a type checker."""
-    if not (callable(getattr(transport, "send", None)) and callable(getattr(transport, "watch", None))):
-        raise TypeError(f"transport takes a Transport, as api_transport() returns it, not {transport!r:.80}")
-    if options is not None:
-        check_type("options", options, Options, "Options, as read_options() returns them")
-    if election is not None:
-        check_type("election", election, Election, "an Election(identity=…, namespace=…, name=…)")
-    if metrics is not None:
-        check_type("metrics", metrics, Metrics, "a Metrics()")
-    if log is not None and not (hasattr(log, "bind") and hasattr(log, "info")):
-        raise TypeError(f"log takes a bound logger of structlog's, not {log!r:.80}")

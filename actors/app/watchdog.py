@@ -8,14 +8,19 @@ must exit, so that a standby or a new process takes over.
 from __future__ import annotations
 
 from kcm.actors.engine.vitals import ManagerVitals
-from kcm.actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, MIGRATION_ELECTOR
+from kcm.actors.reconciliation.actor_names import DISPATCHER, MANAGER, is_elector
 from kcm.runtime.client.api import Breakable, Transport
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.system.vitals import Vitals
 
-# Nothing works without these actors. A stopped informer affects only its table, a stopped controller only its own work,
-# and without the recorder only events are missing.
-ESSENTIAL = (DISPATCHER, ELECTOR, MIGRATION_ELECTOR)
+
+def is_essential(name: str) -> bool:
+    """Report whether nothing works without this actor.
+
+    A stopped informer affects only its table, a stopped controller only its own work, and without the recorder only
+    events are missing.
+    """
+    return name == DISPATCHER or is_elector(name)
 
 
 class Watchdog:
@@ -42,9 +47,8 @@ class Watchdog:
             return trouble
         if self._silence > self._patience:
             return f"{MANAGER} hangs: it has said nothing for {self._silence:.0f} s"
-        for name in ESSENTIAL:
-            child = manager.children.get(name) if manager is not None else None
-            if child is not None and child.gave_up:
+        for name, child in manager.children.items() if manager is not None else ():
+            if child.gave_up and is_essential(name):
                 return f"{name} failed too often: {child.last_error}"
         return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import NamedTuple
@@ -77,6 +78,41 @@ def connect_to_cluster(
         waiting=partial(show_wait, launch, config.server),
     )
     return ClusterConnection(transport, config.server, authority)
+
+
+def connect_to_clusters(
+    launch: Launch, closing: ExitStack, clusters: Iterable[str], *, metrics: Metrics
+) -> Mapping[str, HttpTransport]:
+    """Connect to several clusters, each by its context. No server is waited for: one must not hold up the others.
+
+    Raises ConfigError, for example for a missing context.
+    """
+    from kcm.actors.app.cluster_flags import context_of  # few programs work on several clusters
+
+    options = launch.options
+    transports: dict[str, HttpTransport] = {}
+    for cluster in clusters:
+        config = load_config(
+            kubeconfig=options.client.kubeconfig,
+            master=None,
+            context=context_of(cluster, options),
+            environ=launch.environ,
+            clock=launch.clock,
+            metrics=metrics,
+        )
+        if not options.feature_gates["ClientsAllowCARotation"]:
+            config = with_fixed_authority(config)
+        transports[cluster] = connect(
+            config,
+            clock=launch.clock,
+            metrics=metrics,
+            log=launch.log.bind(cluster=cluster),
+            accounts=accounts_of(launch),
+            program=launch.program.component,
+        )
+        closing.callback(transports[cluster].close, timeout=2.0)
+        launch.log.info("working on cluster", v=1, cluster=cluster, server=config.server)
+    return transports
 
 
 def accounts_of(launch: Launch) -> frozenset[str]:

@@ -11,7 +11,7 @@ from kcm.actors.app.arguments import read_options
 from kcm.actors.command.program import ControllerProgram, foreign_lease_error
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.options import InvalidOptionsError, OtherProgram, help_text
-from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs
+from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs, clusters_of
 from kcm.protocols.arguments import check_text
 from kcm.runtime.flags.declaration import FlagError
 from kcm.runtime.process.version import this_version
@@ -36,6 +36,9 @@ def main(
     cluster. It acquires a Lease of its own before it writes, serves health and metrics on --secure-port (8443), logs as
     run-kcm does, and on SIGTERM finishes the writes in flight and releases the Lease.
 
+    If its controllers name several clusters, it works on those, each by the context of --kubeconfig that has its name,
+    or that --cluster-contexts names. The Lease of a controller is in its home cluster.
+
     controllers: add kcm.BUILT_IN to run the controllers of kube-controller-manager as well.
     name: of the program and of its Lease; also the field manager of its writes and the component of its events.
     namespace: of the Lease; by default the one of the pod, outside of a pod "default".
@@ -50,6 +53,10 @@ def main(
 
     check_text("name of main", program_or_error(name))
     specs = checked_specs("controllers of main", controllers)
+    if clusters := clusters_of(specs):
+        from kcm.actors.app.clusters import check_clusters  # few programs work on several clusters
+
+        check_clusters(specs, clusters)
     names = [spec.name for spec in specs]
     own = this_version()
     defaults = {

@@ -14,13 +14,14 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from kcm.actors.app.connection import ServerUnavailableError
 from kcm.actors.app.local_cluster import LocalCluster
 from kcm.actors.app.system import ControllerSystem
-from kcm.actors.command.cluster_connection import ClusterConnection, connect_to_cluster
+from kcm.actors.command.cluster_connection import ClusterConnection, connect_to_cluster, connect_to_clusters
 from kcm.actors.command.greeting import Ask, LiveLine, Welcome, greeting, node_summary, standing_by, summary
 from kcm.actors.command.program import ControllerProgram
 from kcm.actors.command.run_setup import (
@@ -38,13 +39,15 @@ from kcm.actors.command.run_setup import (
 )
 from kcm.actors.engine.vitals import ElectorVitals
 from kcm.actors.options import Options
-from kcm.actors.reconciliation.actor_names import ELECTOR
+from kcm.actors.reconciliation.actor_names import elector_name
+from kcm.actors.reconciliation.specs import clusters_of
 from kcm.runtime.apiserver.process.launch import LaunchError
 from kcm.runtime.client.config import ConfigError
 from kcm.runtime.client.http_session import OWN_CLIENT
 from kcm.runtime.cloud.providers import CloudError, load_provider
 from kcm.runtime.logs.configuration import LogSettings, configure_logging, logger_for
 from kcm.runtime.metrics.meters import report_build
+from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.descriptors import FEW, raise_limit
 from kcm.runtime.process.memory import ReplacementGarbage, collect_rarely, give_back_freed, keep_one_heap
 from kcm.runtime.process.service_manager import ServiceManager
@@ -56,6 +59,11 @@ from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
 from kcm.runtime.system.journal import JournalError
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
+
+    from kcm.runtime.cloud.provider import CloudProvider
 
 # Number of connections that are opened before the work begins: half of the pool.
 AHEAD = 32
@@ -132,6 +140,13 @@ def is_quiet(options: Options) -> bool:
     return not log_flags and is_terminal(sys.stdout) and is_terminal(sys.stderr)
 
 
+def standing_by_of(system: ControllerSystem, *, now: float) -> str:
+    """Return what the process waits for before it may lead; "" while it leads, of several clusters on one of them."""
+    electors = [elector_name(cluster) for cluster in system.clusters or ("",)]
+    waiting = [standing_by(system.vitals.of(elector, ElectorVitals), now=now) for elector in electors]
+    return waiting[0] if all(waiting) else ""
+
+
 def exit_code_of_interrupt(program: ControllerProgram, stopping: Ending) -> int:
     """Return the exit code for an end before there is anything to drain."""
     print(f"{program.name}: interrupted", file=sys.stderr)
@@ -169,6 +184,10 @@ def run(launch: Launch) -> int:
         if start is not None:
             closing.callback(start.close)
         check_not_interrupted(launch)
+        if clusters := clusters_of(launch.program.controllers):
+            return run_on_clusters(
+                launch, closing, clusters, metrics=metrics, cloud=cloud, health=health, debug=debug, tracer=tracer
+            )
         connection = connect_to_cluster(launch, closing, local=local, metrics=metrics)
         transport = connection.transport
         if start is not None:
@@ -190,6 +209,46 @@ def run(launch: Launch) -> int:
         welcome = welcome_of(launch, local, connection, applied)
         check_not_interrupted(launch)
         return work(system, launch, local, welcome, start, ready=partial(transport.open_ahead, AHEAD))
+
+
+def run_on_clusters(
+    launch: Launch,
+    closing: ExitStack,
+    clusters: Sequence[str],
+    *,
+    metrics: Metrics,
+    cloud: CloudProvider | None,
+    health: HealthChecks,
+    debug: DebugPages,
+    tracer: Tracer | None,
+) -> int:
+    """Connect to several clusters, lead and work, until a signal."""
+    transports = connect_to_clusters(launch, closing, clusters, metrics=metrics)
+    system = build_system(
+        launch,
+        closing,
+        transports=transports,
+        metrics=metrics,
+        cloud=cloud,
+        plan=None,
+        migration=None,
+        tracer=tracer,
+    )
+    debug.set(system)
+    health.set(system.checks(), exists=system.has_check)
+    welcome = Welcome(
+        f"Working on the clusters {', '.join(clusters)}. Press Ctrl-C to stop.",
+        nodes=0,
+        ask=partial(transports[clusters[0]].request, client=OWN_CLIENT, timeout=5.0),
+        say=launch.line.say if launch.quiet else lambda _: None,
+    )
+    check_not_interrupted(launch)
+
+    def open_ahead() -> None:
+        for transport in transports.values():
+            transport.open_ahead(AHEAD // len(transports))
+
+    return work(system, launch, None, welcome, None, ready=open_ahead)
 
 
 def log_start(launch: Launch, version: Version) -> int:
@@ -279,7 +338,7 @@ def work(
                 listed = True
                 give_back_freed()
             garbage.look(system.actors.fenced, now)
-            standby = standing_by(system.vitals.of(ELECTOR, ElectorVitals), now=now)
+            standby = standing_by_of(system, now=now)
             if listed and not leads and not standby:
                 leads = True
                 ready()

@@ -306,7 +306,8 @@ def build_system(
     launch: Launch,
     closing: ExitStack,
     *,
-    transport: HttpTransport,
+    transport: HttpTransport | None = None,
+    transports: Mapping[str, HttpTransport] | None = None,
     metrics: Metrics,
     cloud: CloudProvider | None,
     plan: FaultPlan | None,
@@ -314,7 +315,10 @@ def build_system(
     authority: bytes = b"",
     tracer: Tracer | None = None,
 ) -> ControllerSystem:
-    """Build the system, with journal and faults if flags request them. authority: see ControllerContext.
+    """Build the system, with journal and faults if flags request them.
+
+    transports: by cluster, in place of `transport`, for a program with several; it has no plan of faults.
+    authority: see ControllerContext.
 
     Raises StartError if a controller cannot start.
     """
@@ -323,7 +327,7 @@ def build_system(
     seed = random.getrandbits(32)
     faults: LiveFaults | None = None
     calls: Calls = ThreadedCalls(clock=launch.clock)
-    if plan is not None:
+    if plan is not None and transport is not None:
         from kcm.actors.faults.live import LiveFaults
 
         lease = (options.leader_election.resource_namespace, options.leader_election.resource_name)
@@ -331,10 +335,11 @@ def build_system(
         calls = faults.way_out(calls)
     system = ControllerSystem(
         transport=faults.transport if faults is not None else transport,
+        transports=transports,
         log=log,
         controllers=controllers,
         options=options,
-        election=_election(launch, migration),
+        election=_elections(launch, migration, [spec.home_cluster for spec in controllers] if transports else []),
         clock=faults.clock if faults is not None else launch.clock,
         metrics=metrics,
         cloud=cloud,
@@ -426,6 +431,17 @@ def leader_migration(launch: Launch) -> Migration | None:
         return read_migration(launch.options)
     except MigrationError as err:
         raise StartError(str(err)) from err
+
+
+def _elections(
+    launch: Launch, migration: Migration | None, homes: Iterable[str]
+) -> Election | dict[str, Election] | None:
+    """Return the settings of leader election; None without. Raises StartError.
+
+    homes: clusters with a Lease, if the program works on several.
+    """
+    election = _election(launch, migration)
+    return dict.fromkeys(homes, election) or election if election is not None else None
 
 
 def _election(launch: Launch, migration: Migration | None) -> Election | None:

@@ -124,7 +124,7 @@ class Correlator:
         """Return the write of this event, or None if its source exceeds its rate for this object."""
         self._similar.expire(lambda similar: now - similar.last > SIMILAR_SECONDS)
         self._spam.expire(lambda spam: spam.bucket.saturation(now) == 0.0)
-        about = (event.component, event.kind, event.namespace, event.name, event.uid, event.api_version)
+        about = (event.component, event.kind, event.namespace, event.name, event.uid, event.api_version, event.cluster)
         kind_of = (*about, event.type, event.reason)
         identity = self._identity(event, kind_of, now)
         combined = identity == kind_of
@@ -162,6 +162,7 @@ class Correlator:
             event.name,
             event.uid,
             event.api_version,
+            event.cluster,
             event.type,
             event.reason,
         )
@@ -215,9 +216,9 @@ class _Job(Struct):
 
 
 class EventRecorder(Actor):
-    """Actor that writes Events, named "event-recorder".
+    """Actor that writes Events, named "event-recorder", or "event-recorder:CLUSTER" for the controllers under a Lease.
 
-    Each client has at most one write in flight, in order, as upstream.
+    Each client has at most one write in flight, in order, as upstream; with several clusters, one on each of them.
     """
 
     def __init__(self, context: Context, *, vitals: Vitals, metrics: Metrics, seed: int | None = None) -> None:
@@ -226,10 +227,12 @@ class EventRecorder(Actor):
         self._refused: dict[str, RefusedEvents] = {}  # by client
         self._random = random.Random(seed)
         self._correlator = Correlator()
-        self._waiting: dict[str, deque[_Job]] = {}  # by client; the first of each is in flight or waits for its retry
+        # By lane, which is a client, with a cluster in front if the program has several. The first of each is in flight
+        # or waits for its retry.
+        self._waiting: dict[str, deque[_Job]] = {}
         self._unsent: dict[str, _Job] = {}  # by event name: the writes in _waiting that were not submitted yet
-        self._sent: dict[int, str] = {}  # ticket → client
-        self._again: dict[str, float] = {}  # client → when its first write is retried
+        self._sent: dict[int, str] = {}  # ticket → lane
+        self._again: dict[str, float] = {}  # lane → when its first write is retried
         self._ticket = context.incarnation * 1_000_000_000
         self._dispatcher = 0  # last known incarnation
 
@@ -238,14 +241,14 @@ class EventRecorder(Actor):
             case Record():
                 self._record(message)
             case Settled(ticket=ticket):
-                client = self._sent.pop(ticket, None)
-                if client is not None:
-                    self._settled(client, message)
+                lane = self._sent.pop(ticket, None)
+                if lane is not None:
+                    self._settled(lane, message)
             case Wake():
                 now = self.clock.monotonic()
-                for client in [client for client, due in self._again.items() if due <= now]:
-                    del self._again[client]
-                    self._send(client)
+                for lane in [lane for lane, due in self._again.items() if due <= now]:
+                    del self._again[lane]
+                    self._send(lane)
                 self._ask_for_wake()
             case Restarted(name=actor_names.DISPATCHER):
                 self._resend()
@@ -275,7 +278,8 @@ class EventRecorder(Actor):
         if unsent is not None:
             unsent.write = write
             return
-        waiting = self._waiting.setdefault(event.client, deque())
+        lane = f"{event.cluster}:{event.client}" if event.cluster else event.client
+        waiting = self._waiting.setdefault(lane, deque())
         if len(waiting) >= MOST_WAITING:
             self._metrics.counter(DISCARDED_EVENTS, event.component, "backlog").inc()
             self.log.warning("event dropped, too many wait", client=event.client, reason=event.reason)
@@ -283,7 +287,7 @@ class EventRecorder(Actor):
         job = self._unsent[write.name] = _Job(event, write, creates=write.count == 1)
         waiting.append(job)
         if len(waiting) == 1:
-            self._send(event.client)
+            self._send(lane)
 
     def _discard(self, event: Record) -> None:
         self._metrics.counter(DISCARDED_EVENTS, event.component, "rate_limit").inc()
@@ -301,23 +305,25 @@ class EventRecorder(Actor):
     def _resend(self) -> None:
         """Submit all writes to a new dispatcher again. A repeated creation has the same name, so it is harmless."""
         self._dispatcher = self.context.system.incarnation(actor_names.DISPATCHER)
-        for client in list(self._sent.values()):
-            self._send(client)
+        for lane in list(self._sent.values()):
+            self._send(lane)
 
-    def _send(self, client: str) -> None:
-        job = self._waiting[client][0]
+    def _send(self, lane: str) -> None:
+        job = self._waiting[lane][0]
         self._unsent.pop(job.write.name, None)
-        self._sent = {ticket: owner for ticket, owner in self._sent.items() if owner != client}
+        self._sent = {ticket: owner for ticket, owner in self._sent.items() if owner != lane}
         self._ticket += 1
-        self._sent[self._ticket] = client
+        self._sent[self._ticket] = lane
         self.tell(
             actor_names.DISPATCHER,
-            Submit(self.name, self.context.incarnation, client, self._ticket, (self._command(job),)),
+            Submit(self.name, self.context.incarnation, job.event.client, self._ticket, (self._command(job),)),
         )
 
     def _command(self, job: _Job) -> Command:
         event, write = job.event, job.write
-        namespace = event.namespace or "default"
+        namespace, resource_id = event.namespace or "default", EVENTS.id
+        if event.cluster:
+            resource_id = EVENTS.on(event.cluster).id
         if not job.creates:
             changes = {
                 "count": write.count,
@@ -325,26 +331,26 @@ class EventRecorder(Actor):
                 "message": write.message,
             }
             key = make_key(namespace, write.name)
-            return Patch(EVENTS.id, key, encode_object(changes), PatchType.STRATEGIC, user=event.user)
-        return Create(EVENTS.id, namespace, encode_object(event_object(event, write)), user=event.user)
+            return Patch(resource_id, key, encode_object(changes), PatchType.STRATEGIC, user=event.user)
+        return Create(resource_id, namespace, encode_object(event_object(event, write)), user=event.user)
 
-    def _settled(self, client: str, settled: Settled) -> None:
-        job = self._waiting[client][0]
+    def _settled(self, lane: str, settled: Settled) -> None:
+        job = self._waiting[lane][0]
         if self._refused or type(settled.outcome) is Forbidden:
-            self._note_refusal(client, job, settled.outcome)
+            self._note_refusal(job.event.client, job, settled.outcome)
         match settled.outcome:
             case Done():
                 pass
             case NotFound() if not job.creates:
                 job.write, job.creates = replace(job.write, count=1), True
                 self._correlator.forget(job.event, job.write)
-                self._send(client)
+                self._send(lane)
                 return
             case Unknown() | Refused() if job.tries + 1 < TRIES:
                 # The first delay is random, so that clients do not all retry at once after an outage of the server.
                 wait = RETRY_SECONDS * (self._random.random() if job.tries == 0 else 1.0)
                 job.tries += 1
-                self._again[client] = self.clock.monotonic() + wait
+                self._again[lane] = self.clock.monotonic() + wait
                 self._ask_for_wake()
                 return
             case failure:
@@ -354,9 +360,9 @@ class EventRecorder(Actor):
                     key=make_key(job.event.namespace, job.event.name),
                     error=f"{type(failure).__name__}: {failure.message}",
                 )
-        self._waiting[client].popleft()
-        if self._waiting[client]:
-            self._send(client)
+        self._waiting[lane].popleft()
+        if self._waiting[lane]:
+            self._send(lane)
 
     def _note_refusal(self, client: str, job: _Job, outcome: Outcome) -> None:
         """Publish for how long the events of a client have been refused. Any successful write ends that."""

@@ -7,13 +7,37 @@ DISPATCHER = "dispatcher"
 RECORDER = "event-recorder"
 ELECTOR = "elector"
 MIGRATION_ELECTOR = "migration-elector"  # for the second Lease of leader migration
-ELECTORS = frozenset({ELECTOR, MIGRATION_ELECTOR})
+ELECTORS = frozenset({ELECTOR, MIGRATION_ELECTOR})  # in a program with one cluster
 LEASE_CANDIDATE = "lease-candidate"
 DISCOVERY = "discovery"
 WEBHOOK_SERVER = "webhook-server"
 INFORMERS = "shared-informers"  # the client of all informers
 _INFORMER = "informer:"
+_OF_CLUSTER = f"{ELECTOR}:"  # elector of one of several clusters
 _CONTROLLER = "controller:"
+
+
+def elector_name(cluster: str) -> str:
+    """Return the name of the elector of a cluster's Lease. cluster: "" in a program with one cluster."""
+    return f"{_OF_CLUSTER}{cluster}" if cluster else ELECTOR
+
+
+def is_elector(name: str) -> bool:
+    return name in ELECTORS or name.startswith(_OF_CLUSTER)
+
+
+def cluster_of_elector(name: str) -> str:
+    """Return the cluster of an elector's Lease; "" in a program with one cluster."""
+    return name.removeprefix(_OF_CLUSTER) if name.startswith(_OF_CLUSTER) else ""
+
+
+def recorder_name(cluster: str) -> str:
+    """Return the name of the recorder that writes events under a cluster's Lease; see elector_name."""
+    return f"{RECORDER}:{cluster}" if cluster else RECORDER
+
+
+def is_recorder(name: str) -> bool:
+    return name == RECORDER or name.startswith(f"{RECORDER}:")
 
 
 def informer_name(table_id: str) -> str:

@@ -254,6 +254,7 @@ def record(
         reason,
         message,
         field_path,
+        cluster=resource.cluster,
     )
 
 

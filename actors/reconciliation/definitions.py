@@ -138,6 +138,8 @@ class Definition(DefinedResource, frozen=True):
         name = self.resource.name
         check_each(f"versions of {name}", self.versions, _are(Resource, "a Resource"))
         for resource in self.all_versions:
+            if resource.cluster:
+                raise ValueError(f"a Definition of {name} names a cluster, and is applied to each: omit .on(…)")
             if "." not in resource.group:
                 raise ValueError(f"the group of {name} has a domain, as example.com, not {resource.group!r}")
             if resource.model is None:

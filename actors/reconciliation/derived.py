@@ -9,7 +9,7 @@ from kcm.actors.reconciliation.specs import ControllerSpec, Index, names_of_fact
 from kcm.protocols.nodes import lease_facts, node_facts
 from kcm.protocols.objects import Object
 from kcm.protocols.pods import pod_facts
-from kcm.protocols.resources import LEASES, NODES, PODS, Resource
+from kcm.protocols.resources import LEASES, NODES, PODS, Resource, split_cluster
 from kcm.runtime.tables.frozen import freeze
 from kcm.runtime.tables.selection import WHOLE, Selection
 from kcm.runtime.tables.table import BUILT_IN_INDEXES, IndexValues, Table
@@ -23,7 +23,7 @@ def node_of(pod: Object) -> Iterable[str]:
 
 PODS_BY_NODE = Index(PODS, NODE, node_of)  # by spec.nodeName; pods without one are under ""
 
-DERIVED = {PODS.id: pod_facts, NODES.id: node_facts, LEASES.id: lease_facts}
+DERIVED = {PODS.id: pod_facts, NODES.id: node_facts, LEASES.id: lease_facts}  # on each cluster
 
 
 def indexes_of(specs: Iterable[ControllerSpec]) -> dict[str, dict[str, IndexValues]]:
@@ -54,13 +54,17 @@ def derived_by(specs: Iterable[ControllerSpec]) -> dict[str, Callable[[Object], 
     owners: dict[str, ControllerSpec] = {}
     for spec in specs:
         for facts in spec.facts:
-            known = found.setdefault(facts.resource.id, facts.derive)
+            known = found.setdefault(facts.resource.id, _built_in_facts(facts.resource.id) or facts.derive)
             if known is not facts.derive:
                 owner = owners.get(facts.resource.id)
                 whose = f"{owner.name} derives others" if owner is not None else "they have facts already"
                 raise ValueError(f"{spec.name} derives facts of {facts.resource}, and {whose}; an Index finds more")
             owners.setdefault(facts.resource.id, spec)
     return found
+
+
+def _built_in_facts(resource_id: str) -> Callable[[Object], Any] | None:
+    return DERIVED.get(split_cluster(resource_id)[1])
 
 
 def check_interests(specs: Iterable[ControllerSpec]) -> None:
@@ -73,7 +77,7 @@ def check_interests(specs: Iterable[ControllerSpec]) -> None:
     for spec in specs:
         for watch in spec.watches:
             resource_id, interest = watch.resource.id, watch.interest
-            derive = None if watch.metadata_only else derived.get(resource_id)
+            derive = None if watch.metadata_only else derived.get(resource_id) or _built_in_facts(resource_id)
             facts = {*interest.changed, *(fact for fact, _ in interest.having)}
             if facts and derive is not None:
                 facts -= names_of_facts(derive)
@@ -113,7 +117,7 @@ def new_table(
     freeze: Callable[[Object], Object] | None = None,
 ) -> Table:
     metadata_only = metadata_only or selection.metadata_only
-    derive = None if metadata_only else derive or DERIVED.get(resource.id)
+    derive = None if metadata_only else derive or _built_in_facts(resource.id)
     return Table(resource, derive=derive, metadata_only=metadata_only, selection=selection, freeze=freeze)
 
 

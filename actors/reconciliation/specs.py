@@ -299,6 +299,8 @@ class ControllerSpec(Struct, frozen=True, kw_only=True):
     permissions: for generated RBAC rules, beside `list` and `watch` of its watches and reads. In simulations requests
         without a permission are violations. None: not declared, and not checked.
     definitions: custom resources of the operator, for generated CustomResourceDefinitions.
+    home: in a program that works on several clusters, the cluster whose Lease it runs under; empty: that of its first
+        watch or read.
     """
 
     name: str
@@ -332,6 +334,7 @@ class ControllerSpec(Struct, frozen=True, kw_only=True):
     conversion: tuple[VersionConversion, ...] = ()
     permissions: tuple[Permission, ...] | None = None
     definitions: tuple[DefinedResource, ...] = ()
+    home: str = ""
 
     def __repr__(self) -> str:
         return f"<ControllerSpec {self.name}>"  # the whole of BUILT_IN is 5 kB
@@ -362,7 +365,12 @@ class ControllerSpec(Struct, frozen=True, kw_only=True):
             check_type(f"discovers of {self.name}", self.discovers, Discovered, "a Discovered")
         if self.options is not None and not isinstance(self.options, type):
             raise TypeError(f"options of {self.name} is a class of flags, not {self.options!r:.80}")
-        for what, text in (("client", self.client), ("component", self.component), ("needs", self.needs)):
+        for what, text in (
+            ("client", self.client),
+            ("component", self.component),
+            ("needs", self.needs),
+            ("home", self.home),
+        ):
             check_text(f"{what} of {self.name}", text, may_be_empty=True)
         if self.qps is not None and not callable(self.qps):
             check_number(f"qps of {self.name}", self.qps)
@@ -401,6 +409,11 @@ class ControllerSpec(Struct, frozen=True, kw_only=True):
         return name or names[0]
 
     @property
+    def home_cluster(self) -> str:
+        """Return the cluster whose Lease it runs under; "" in a program with one cluster."""
+        return self.home or next((source.resource.cluster for source in self.selecting), "")
+
+    @property
     def watches(self) -> tuple[Watch[Any], ...]:
         """Return the watches of all queues."""
         return tuple(watch for queue in self.queues for watch in queue.watches)
@@ -429,6 +442,12 @@ def switched_on(specs: Iterable[ControllerSpec], options: Options) -> tuple[Cont
 def runs(name: str, specs: Iterable[ControllerSpec], options: Options) -> bool:
     """Report whether the controller with this name runs."""
     return any(spec.name == name and spec.enabled_if(options) for spec in switched_on(specs, options))
+
+
+def clusters_of(specs: Iterable[ControllerSpec]) -> tuple[str, ...]:
+    """Return the clusters that these controllers name, in the order of their first mention; () for one cluster."""
+    names = (name for spec in specs for name in (spec.home, *(resource.cluster for resource in spec.resources)))
+    return tuple(dict.fromkeys(filter(None, names)))
 
 
 def checked_specs(what: str, given: object) -> tuple[ControllerSpec, ...]:

@@ -21,6 +21,7 @@ class Record(Struct, Awaited[None], frozen=True):
     client: the API client that writes the event; if empty, the same actor sets it.
     host: the node that reports the event.
     user: as in commands.
+    cluster: that of the object, in a program that works on several.
     """
 
     api_version: str
@@ -37,3 +38,4 @@ class Record(Struct, Awaited[None], frozen=True):
     client: str = ""
     host: str = ""
     user: str = ""
+    cluster: str = ""

@@ -45,7 +45,8 @@ def read_kubeconfig(path: str, *, master: str, environment: KubeconfigEnvironmen
     name = context or file.text("current-context")
     if not name and not master:
         raise ConfigError(f"{path}: current-context is not set")
-    chosen = file.named("contexts", name, "context", asked_by="current-context") if name else file.empty("contexts")
+    asked_by = "the context to use" if context else "current-context"
+    chosen = file.named("contexts", name, "context", asked_by=asked_by) if name else file.empty("contexts")
     cluster_name, user_name = chosen.text("cluster"), chosen.text("user")
     if not cluster_name and not master:
         raise ConfigError(f"{chosen.where}.cluster is not set")

@@ -341,3 +341,9 @@ UNREADABLE_OBJECTS = Family(
     help="Objects that are there and cannot be read: what they may count for is held back.",
     labels=("resource",),
 )
+CLUSTER_REACHABLE = Family(
+    name="kcm_cluster_reachable",
+    kind="gauge",
+    help="1 while the API server of the cluster responds, otherwise 0; of programs that work on several clusters.",
+    labels=("cluster",),
+)

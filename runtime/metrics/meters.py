@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from kcm.protocols.resources import Resource
+from kcm.protocols.resources import Resource, split_cluster
 from kcm.runtime.metrics.families import (
     BUILD_INFO,
     DISABLED_METRICS,
@@ -166,20 +166,22 @@ RESULTS = ("success", "error", "requeue", "requeue_after")  # as controller_runt
 def rate_limiter_use(saturation: Callable[[], Mapping[str, float]]) -> Callable[[], Iterable[Reading]]:
     """Return a source for Metrics of <owner>_rate_limiter_use for each client, from 0 (idle) to 1 (its requests wait).
 
-    saturation: returns the values by client name.
+    saturation: returns the values by client name, with "CLUSTER:" in front if there are several clusters.
     Owners are named as in the releases that had these metrics: gc_controller, ...
     """
 
     def read() -> Iterable[Reading]:
-        for client, used in saturation().items():
+        for lane, used in saturation().items():
+            cluster, client = split_cluster(lane)
             owner = RATE_LIMITER_OWNERS.get(client, client.replace("-", "_"))
             yield (
                 Family(
                     name=f"{owner}_rate_limiter_use",
                     kind="gauge",
                     help=f"How much of its burst the API client {client} has used up, 0 to 1.",
+                    labels=("cluster",) if cluster else (),
                 ),
-                (),
+                (cluster,) if cluster else (),
                 used,
             )
 

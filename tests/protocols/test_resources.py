@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcm.protocols import resources
-from kcm.protocols.resources import Resource, resource_path
+from kcm.protocols.resources import Resource, resource_path, split_path
 
 
 def all_resources() -> list[Resource]:
@@ -55,3 +55,26 @@ def test_invalid_resource_id_has_no_path(id: str) -> None:
 def test_every_resource_has_a_path(resource: Resource) -> None:
     root = "/apis/" if resource.group else "/api/"
     assert resource_path(resource.id) == f"{root}{resource.api_version}/{resource.plural}"
+
+
+def test_resource_on_a_cluster_has_its_name_in_front() -> None:
+    pods, sets = resources.PODS.on("edge"), resources.REPLICASETS.on("edge-7")
+    assert (pods.id, pods.name, pods.api_version) == ("edge:v1/pods", "edge:pods", "v1")
+    assert (sets.id, sets.name) == ("edge-7:apps/v1/replicasets", "edge-7:replicasets.apps")
+    assert resource_path(pods.id, "default", "web") == "/clusters/edge/api/v1/namespaces/default/pods/web"
+    assert pods != resources.PODS
+    assert pods == resources.PODS.on("hub").on("edge")
+
+
+@pytest.mark.parametrize("name", ["Edge", "edge:1", "", "-edge", "x" * 64])
+def test_invalid_name_of_a_cluster_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="cluster"):
+        resources.PODS.on(name)
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [("/clusters/edge/api/v1", ("edge", "/api/v1")), ("/api/v1", ("", "/api/v1")), ("/clusters/edge", ("edge", "/"))],
+)
+def test_path_is_split_into_cluster_and_the_path_on_its_server(path: str, parts: tuple[str, str]) -> None:
+    assert split_path(path) == parts

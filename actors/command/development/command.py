@@ -25,6 +25,7 @@ from kcm.actors.command.generation.manifests import GenerationError, custom_reso
 from kcm.actors.command.generation.programs import NoSpecsError
 from kcm.actors.command.manifests import Manifest, ManifestError, apply
 from kcm.actors.options import InvalidOptionsError, OtherProgram
+from kcm.actors.reconciliation.specs import clusters_of
 from kcm.runtime.apiserver.process.launch import LaunchError
 from kcm.runtime.client.config import ConfigError
 from kcm.runtime.client.http_session import OWN_CLIENT
@@ -48,6 +49,10 @@ def main(argv: Sequence[str]) -> int:
     try:
         with ExitStack() as stack:
             project = Project(arguments.specs)
+            if clusters := clusters_of(project.specs):
+                raise ConfigError(
+                    f"run-kcm dev works on one cluster, and the controllers on {', '.join(clusters)}: use kcm.main"
+                )
             kubeconfig = arguments.kubeconfig
             if kubeconfig is None:
                 kubeconfig = stack.enter_context(_own_cluster())

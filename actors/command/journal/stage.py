@@ -13,9 +13,10 @@ import pykka
 
 from kcm.actors.app.assembly import plan_manager
 from kcm.actors.app.shared_parts import Assembly
+from kcm.actors.engine.informer import Outage
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.discovered import wanted_tables
-from kcm.actors.reconciliation.specs import ControllerSpec, switched_on
+from kcm.actors.reconciliation.specs import ControllerSpec, clusters_of, switched_on
 from kcm.protocols.messages.discovery import ResourcesDiscovered
 from kcm.protocols.messages.journal import MessageHandled, MessageSent
 from kcm.runtime.client.api import Request
@@ -102,8 +103,10 @@ class ReplayStage:
         """
         self.clock = RecordedClock()
         self._log = log
+        clusters = clusters_of(specs)
         assembly = Assembly(
             transport=NoTransport(),
+            transports=dict.fromkeys(clusters, NoTransport()),
             clock=self.clock,
             log=log,
             options=options,
@@ -111,6 +114,7 @@ class ReplayStage:
             vitals=Vitals(),
             election=None,
             seed=seed,
+            outages={cluster: Outage() for cluster in clusters or ("",)},
         )
         # Which controllers share a table depends on which were enabled at the start.
         enabled = [spec.name for spec in switched_on(specs, options) if spec.enabled_if(options)]

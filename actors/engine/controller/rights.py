@@ -27,7 +27,7 @@ from kcm.protocols.messages.commands import (
 )
 from kcm.protocols.messages.outcomes import Done, Forbidden, Outcome, Refused, ServerFailure, Throttled, Unknown
 from kcm.protocols.objects import decode_object, split_key
-from kcm.protocols.resources import name_of_resource
+from kcm.protocols.resources import name_of_resource, split_cluster
 
 REVIEWS = "authorization.k8s.io/v1/selfsubjectaccessreviews"
 REFUSALS = 3  # in a row, after which a right is reviewed
@@ -148,7 +148,8 @@ def _namespace_of(command: Command) -> str:
 
 
 def review_of(right: RequiredRight) -> Create:
-    *group, version, plural = right.resource.split("/")
+    cluster, plain_id = split_cluster(right.resource)
+    *group, version, plural = plain_id.split("/")
     attributes = {
         "verb": right.verb,
         "group": "".join(group),
@@ -162,7 +163,7 @@ def review_of(right: RequiredRight) -> Create:
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": {name: value for name, value in attributes.items() if value}},
     }
-    return Create(REVIEWS, "", orjson.dumps(body))
+    return Create(f"{cluster}:{REVIEWS}" if cluster else REVIEWS, "", orjson.dumps(body))
 
 
 def denied_right(right: RequiredRight, refusal: Refusal) -> DeniedRight:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from kcm.actors.reconciliation import Running, Watch
+from kcm.actors.reconciliation.actor_names import RECORDER
 from kcm.actors.reconciliation.discovered import Discovered
 from kcm.actors.reconciliation.specs import call_reconcile
 from kcm.protocols.messages.outcomes import Outcome
@@ -53,6 +54,7 @@ class ControllerSettings(Struct, frozen=True, kw_only=True):
     name: str  # canonical, as in --controllers
     client: str  # name of the API client, which has rate limits and possibly an account of its own
     component: str  # source of its events
+    recorder: str = RECORDER  # actor that writes its events
     queues: tuple[QueueSettings, ...] = ()
     passes: tuple[PassSettings, ...] = ()
     discovers: Discovered[Any] | None = None

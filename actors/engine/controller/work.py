@@ -19,7 +19,7 @@ from kcm.actors.engine.controller.sources import Task
 from kcm.actors.engine.controller.task_log import InHand
 from kcm.actors.engine.vitals import InWork
 from kcm.actors.reconciliation import Enqueue, RequeueAfter, Running, Tell, itself
-from kcm.actors.reconciliation.actor_names import DISPATCHER, RECORDER
+from kcm.actors.reconciliation.actor_names import DISPATCHER
 from kcm.actors.reconciliation.failures import Retry
 from kcm.actors.reconciliation.outside import Outside
 from kcm.protocols.codec import encode, encode_fields
@@ -299,7 +299,7 @@ class Work:
         """Return receiver and frame; None for an empty list or an Enqueue. Raises for values that cannot be encoded."""
         match yielded:
             case Record():
-                return RECORDER, self._signed(yielded)
+                return self._settings.recorder, self._signed(yielded)
             case Tell(to=to, message=message):
                 return to, encode(message)
             case Enqueue():
@@ -344,6 +344,7 @@ class Work:
             event.client or self._settings.client,
             event.host,
             event.user,
+            event.cluster,
         )
 
     def _finish(self, attempt: _Attempt, result: Any) -> None:

@@ -3,6 +3,6 @@
 requests: commands as HTTP requests.
 """
 
-from kcm.actors.engine.dispatcher.actor import Dispatcher, DispatchLimits, saturation
+from kcm.actors.engine.dispatcher.actor import ONE_CLUSTER, Dispatcher, DispatchLimits, saturation
 
-__all__ = ["DispatchLimits", "Dispatcher", "saturation"]
+__all__ = ["ONE_CLUSTER", "DispatchLimits", "Dispatcher", "saturation"]

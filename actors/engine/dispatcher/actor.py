@@ -11,14 +11,14 @@ rate limit.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 from kcm.actors.engine.dispatcher.requests import client_of, outcome_of, request_for
 from kcm.actors.engine.server_warnings import ServerWarnings
-from kcm.actors.reconciliation.actor_names import ELECTOR, ELECTORS, LEASE_CANDIDATE, controller_of
+from kcm.actors.reconciliation.actor_names import ELECTOR, LEASE_CANDIDATE, controller_of, is_elector
 from kcm.actors.reconciliation.outside import Functions
 from kcm.protocols.codec import encode_fields
 from kcm.protocols.messages.calls import Call
@@ -43,6 +43,7 @@ from kcm.protocols.messages.outcomes import (
     Refused,
     Settled,
 )
+from kcm.protocols.resources import split_cluster, split_path
 from kcm.protocols.versions import own_version
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.client.api import Response, Transport
@@ -56,9 +57,9 @@ from kcm.runtime.system.ledger import Ledger, Passage, Statement
 if TYPE_CHECKING:
     from kcm.actors.engine.spans import Tracing, WriteSpan
 
-WITHOUT_LEASE = ELECTORS | {LEASE_CANDIDATE}  # senders whose writes are required to get a lease
 CALLS = frozenset({Call, *CLOUD_CALLS})
 READS = (Get, List, Fetch)
+ONE_CLUSTER = frozenset({""})
 MOST_REPORTED = 20  # writes named in one log line
 SHOWN = (Create, Update, Patch, Get, Delete)  # the response contains the object, for Delete in its last state
 
@@ -73,11 +74,25 @@ class DispatchLimits(Struct, frozen=True, kw_only=True):
     # Electors of the senders whose writes require another lease than the main one, by the sender's name.
     electors: Mapping[str, str] = field(default_factory=dict)
     lease_timeout: float = 5.0  # seconds for a request of the elector; leaves time for a retry before the deadline
+    clusters: frozenset[str] = ONE_CLUSTER  # names; each has rate limits of its own
+
+
+def needs_no_lease(sender: str) -> bool:
+    """Report whether the writes of this actor are required to get a lease."""
+    return is_elector(sender) or sender == LEASE_CANDIDATE
 
 
 def saturation(buckets: dict[str, TokenBucket], now: float) -> Mapping[str, float]:
     """Return the used part of each client's burst, 0 to 1. Called from any thread."""
     return {client: bucket.saturation(now) for client, bucket in buckets.copy().items()}
+
+
+def unknown_cluster(path: str, clusters: Iterable[str]) -> str:
+    """Return the error for a request to a cluster that the program does not have, or to none of several."""
+    known = ", ".join(sorted(filter(None, clusters)))
+    if not known:
+        return f"{path}: this program has one cluster, without a name"
+    return f"{path} is on none of the clusters {known}: name one by RESOURCE.on(cluster)"
 
 
 class _Job(Struct, frozen=True):
@@ -129,7 +144,7 @@ class Dispatcher(Actor):
         transport: Transport,
         ledger: Ledger,
         limits: DispatchLimits,
-        waited: Callable[[str, float], None] = lambda _verb, _seconds: None,
+        waited: Callable[[str, str, float], None] = lambda _cluster, _verb, _seconds: None,
         buckets: dict[str, TokenBucket] | None = None,
         calls: Calls | None = None,
         functions: Functions | None = None,
@@ -140,7 +155,8 @@ class Dispatcher(Actor):
     ) -> None:
         """Create a dispatcher. `buckets`, `terms` and `warnings` are shared with later incarnations.
 
-        waited: called with the HTTP method of a request and the seconds that it waited for the rate limit.
+        waited: called with the cluster of a request ("" in a program with one), its HTTP method, and the seconds that
+            it waited for the rate limit.
         buckets: rate limits by client.
         calls: external calls; None if they are disabled, as in a replay.
         functions: functions of external calls that controllers submitted.
@@ -180,6 +196,9 @@ class Dispatcher(Actor):
                 super().receive(message)
 
     def _submit(self, submit: Submit) -> None:
+        if self._limits.clusters is not ONE_CLUSTER:
+            self._submit_by_cluster(submit)
+            return
         now = self.clock.monotonic()
         sender, incarnation, client = submit.sender, submit.incarnation, submit.client
         cause = self.context.system.handled_now()
@@ -198,8 +217,29 @@ class Dispatcher(Actor):
         if queue:
             self._ask_for_wake()
 
+    def _submit_by_cluster(self, submit: Submit) -> None:
+        """Queue the commands of a program with several clusters, each under the rate limit of its cluster."""
+        now, cause = self.clock.monotonic(), self.context.system.handled_now()
+        spans = self._tracing.begin_writes(submit, cause) if self._tracing is not None else None
+        lanes: dict[str, None] = {}
+        for index, command in enumerate(submit.commands):
+            cluster = split_cluster(command.resource)[0]
+            lane = f"{cluster}:{submit.client}" if cluster else submit.client
+            if lane not in self._buckets:
+                self._buckets[lane] = TokenBucket(qps=self._limits.qps, burst=self._limits.burst, now=now)
+            span = spans[index] if spans is not None else None
+            job = _Job(
+                submit.sender, submit.incarnation, submit.client, submit.ticket, index, command, now, cause, span
+            )
+            self._queues.setdefault(lane, deque()).append(job)
+            lanes[lane] = None
+        for lane in lanes:
+            self._drain(lane)
+        if any(self._queues[lane] for lane in lanes):
+            self._ask_for_wake()
+
     def _drain(self, client: str) -> None:
-        """Send what the client's rate limit allows now."""
+        """Send what the client's rate limit allows now. client: with its cluster in front, if there are several."""
         queue, bucket = self._queues[client], self._buckets[client]
         now = self.clock.monotonic()
         while queue and not self.context.fenced:  # this incarnation may have been replaced in the meantime
@@ -219,13 +259,13 @@ class Dispatcher(Actor):
             return f"{job.sender} has been replaced"
         if not self.context.system.is_alive(job.sender):
             return f"{job.sender} is gone"
-        if not self._limits.needs_lease or job.sender in WITHOUT_LEASE:
+        if not self._limits.needs_lease or needs_no_lease(job.sender):
             return None
         return "the lease is not held" if now >= self._tenure_of(job.sender).until else None
 
     def _permit(self, job: _Job, now: float) -> Permit:
         limits = self._limits
-        if job.sender in WITHOUT_LEASE:
+        if needs_no_lease(job.sender):
             return Permit(now + min(limits.timeout, limits.lease_timeout))
         if not limits.needs_lease:
             return Permit(now + limits.timeout)
@@ -236,10 +276,13 @@ class Dispatcher(Actor):
         command = job.command
         try:
             request = request_for(command, permit=self._permit(job, now), manager=job.client)
+            cluster = split_path(request.path)[0]
+            if cluster not in self._limits.clusters:
+                raise ValueError(unknown_cluster(request.path, self._limits.clusters))
         except (TypeError, ValueError, AttributeError) as err:  # a mistake of this sender does not affect the others
             self._replies.settle(job, Invalid(f"not sent: {err}"))
             return
-        self._waited(request.method, now - job.since)
+        self._waited(cluster, request.method, now - job.since)
         replies, is_shown, warnings = self._replies, isinstance(command, SHOWN), self._warnings
         self._ledger.sent(job.sender, job.passage, command)
         if job.span is not None:
@@ -318,7 +361,7 @@ class Dispatcher(Actor):
 
     def _is_under(self, elector: str, sender: str) -> bool:
         """Report whether the writes of this sender require the lease of this elector."""
-        return sender not in WITHOUT_LEASE and self._elector_of(sender) == elector
+        return not needs_no_lease(sender) and self._elector_of(sender) == elector
 
     def _refuse_all(self, why: str, elector: str) -> None:
         for queue in self._queues.values():

@@ -40,12 +40,19 @@ RENEWAL_FAILED = "failed to renew lease: "  # beginning of a reason for the loss
 
 
 def lost_lease(elector: str) -> str:
-    """Return upstream's words for the loss of this elector's Lease."""
-    return "migration leaderelection lost" if elector == actor_names.MIGRATION_ELECTOR else "leaderelection lost"
+    """Return upstream's words for the loss of this elector's Lease, with its cluster if there are several."""
+    if elector == actor_names.MIGRATION_ELECTOR:
+        return "migration leaderelection lost"
+    cluster = actor_names.cluster_of_elector(elector)
+    return f"leaderelection lost on {cluster}" if cluster else "leaderelection lost"
 
 
 class Elector(Actor):
-    """Actor for leader election, named "elector", or "migration-elector" for the Lease of leader migration."""
+    """Actor for leader election, named "elector".
+
+    It is named "migration-elector" for the Lease of leader migration, "elector:CLUSTER" for that of one of several
+    clusters.
+    """
 
     def __init__(
         self,
@@ -57,19 +64,27 @@ class Elector(Actor):
         status: Gauge,
         slow: Counter,
         seed: int | None = None,
+        cluster: str = "",
     ) -> None:
         """Create an elector.
 
         audience: actors to notify: the dispatcher and the manager.
         status: set to 1 while we lead.
         slow: counts renewals that had to read the Lease first.
+        cluster: where the Lease is, in a program that works on several.
         """
         super().__init__(context)
+        self._recorder = actor_names.recorder_name(cluster)
         self._vitals, self._status = vitals, status
         self._election, self._audience = election, audience
         self._random = random.Random(seed)
         self._lease = ObservedLease(
-            election, clock=self.clock, log=self.log, slow=slow, new_holder=self._announce_holder
+            election,
+            clock=self.clock,
+            log=self.log.bind(cluster=cluster) if cluster else self.log,
+            slow=slow,
+            new_holder=self._announce_holder,
+            cluster=cluster,
         )
         self._leading = False
         self._renewed_at = 0.0  # when the last successful try was sent
@@ -181,7 +196,7 @@ class Elector(Actor):
             if not self._leading:
                 self._leading = True
                 self.log.info("Successfully acquired lease", lock=self._lease.key, identity=self._election.identity)
-                self.tell(actor_names.RECORDER, self._lease.record("became leader"))
+                self.tell(self._recorder, self._lease.record("became leader"))
             for listener in self._audience:
                 self.tell(listener, LeaseHeld(self._began + self._election.renew_deadline, self.name))
             self._next_try = now + period
@@ -210,7 +225,7 @@ class Elector(Actor):
     def _lose(self, why: str) -> None:
         self._leading, self._lost, self._attempt = False, why, None
         self._publish_vitals()
-        self.tell(actor_names.RECORDER, self._lease.record("stopped leading"))
+        self.tell(self._recorder, self._lease.record("stopped leading"))
         self.log.info("Failed to renew lease", lock=self._lease.key, error=why.removeprefix(RENEWAL_FAILED))
         self.log.error(f"{lost_lease(self.name)}/stopped", lock=self._lease.key, error=why)
         self._announce_loss()

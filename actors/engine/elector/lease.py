@@ -56,14 +56,17 @@ class ObservedLease:
         log: FilteringBoundLogger,
         slow: Counter,
         new_holder: Callable[[str], None],
+        cluster: str = "",
     ) -> None:
         """Create an unknown Lease.
 
+        cluster: where it is, in a program that works on several.
         slow: counts renewals that had to read the Lease first.
         new_holder: called with the identity of a new holder, "" if the Lease was released.
         """
         self._election, self._clock, self._log = election, clock, log
         self._slow, self._new_holder = slow, new_holder
+        self._resource = LEASES.on(cluster) if cluster else LEASES
         self.key = make_key(election.namespace, election.name)
         self._observed: Object | None = None  # as last seen, or as last written by us
         self._observed_at = 0.0
@@ -127,7 +130,7 @@ class ObservedLease:
             self._log.info(text, v=2, **self._facts(outcome))
             self._slow.inc()
         self._verb = "get"
-        outcome = yield Get(LEASES.id, self.key)
+        outcome = yield Get(self._resource.id, self.key)
         if isinstance(outcome, NotFound):
             return (yield from self._create())
         if not isinstance(outcome, Done):
@@ -146,7 +149,7 @@ class ObservedLease:
         Source: kubernetes v1.36 client-go/tools/leaderelection/leaderelection.go, tryCoordinatedRenew.
         """
         self._verb = "get"
-        outcome = yield Get(LEASES.id, self.key)
+        outcome = yield Get(self._resource.id, self.key)
         if isinstance(outcome, NotFound):
             if self._failure != self._failure_of(NOT_ELECTED):
                 self._log.info("Lease lock not found", **self._facts(outcome))
@@ -176,7 +179,7 @@ class ObservedLease:
         self._failure = self._failure_of(why)
 
     def _failure_of(self, why: str) -> str:
-        return f"cannot {self._verb} {LEASES.name} {self.key}: {why}"
+        return f"cannot {self._verb} {self._resource.name} {self.key}: {why}"
 
     def give_back(self) -> Try:
         """Release the lease, so that the next leader does not wait until it expires."""
@@ -189,7 +192,7 @@ class ObservedLease:
             "acquireTime": stamp,
             "renewTime": stamp,
         }
-        outcome = yield Update(LEASES.id, self.key, encode_object({**self._observed, "spec": spec}))
+        outcome = yield Update(self._resource.id, self.key, encode_object({**self._observed, "spec": spec}))
         if isinstance(outcome, Done):
             self._log.info("lease released", lock=self.key)
         else:
@@ -212,6 +215,7 @@ class ObservedLease:
             f"{election.identity} {what}",
             component=election.component,
             client=election.component,
+            cluster=self._resource.cluster,
         )
 
     def _is_ours(self) -> bool:
@@ -230,13 +234,13 @@ class ObservedLease:
             "metadata": {"namespace": election.namespace, "name": election.name},
             "spec": renewed({"leaseTransitions": -1}, election, now=self._clock.now()),
         }
-        outcome = yield Create(LEASES.id, election.namespace, encode_object(lease))
+        outcome = yield Create(self._resource.id, election.namespace, encode_object(lease))
         return self._took(outcome) or self._failed("Error initially creating lease lock", outcome)
 
     def _update(self, lease: Object) -> Update:
         self._verb = "update"
         spec = renewed(_spec(lease), self._election, now=self._clock.now())
-        return Update(LEASES.id, self.key, encode_object({**lease, "spec": spec}))
+        return Update(self._resource.id, self.key, encode_object({**lease, "spec": spec}))
 
     def _took(self, outcome: Outcome) -> bool:
         if not isinstance(outcome, Done):

@@ -11,7 +11,7 @@ from msgspec import Struct
 from kcm.actors.engine.server_warnings import ServerWarnings
 from kcm.actors.reconciliation.actor_names import INFORMERS
 from kcm.protocols.messages.watches import Listed, Streamed, StreamEnded
-from kcm.protocols.resources import Resource, resource_path
+from kcm.protocols.resources import Resource, resource_path, split_cluster
 from kcm.runtime.client.api import JSON, METADATA, METADATA_LIST, ReadsAsItComes, Request, Response, Stream, Transport
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.selection import Selection
@@ -56,6 +56,7 @@ class ListWatch:
         """Create a client for one resource.
 
         selection: covers at most one namespace.
+        transport: of the cluster of the resource.
         incarnation: of the informer; makes request numbers unique.
         metadata_only: request PartialObjectMetadata.
         deliver: puts a message into the informer's mailbox; thread-safe.
@@ -63,7 +64,7 @@ class ListWatch:
         self._accept_list = METADATA_LIST if metadata_only else JSON
         self._accept_watch = METADATA if metadata_only else JSON
         self._transport, self._limits, self._clock, self._random = transport, limits, clock, chance
-        self._path = resource_path(resource.id, *(selection.namespaces or ()))
+        self._path = resource_path(split_cluster(resource.id)[1], *(selection.namespaces or ()))
         self._selectors = selection.query
         self._deliver = deliver
         self._resource, self._warnings = resource, warnings

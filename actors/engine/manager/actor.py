@@ -28,6 +28,7 @@ from kcm.actors.engine.vitals import ManagerDescription, ManagerVitals, descript
 from kcm.actors.reconciliation.actor_names import (
     DISPATCHER,
     ELECTOR,
+    cluster_of_elector,
     controller_name,
     informer_name,
     is_controller,
@@ -99,7 +100,7 @@ class ControllerManager(Actor):
         self._discovered = DiscoveredInformers(self, plan=plan, steering=steering, children=self._children)
         self._leads: set[str] = set()  # electors whose leases are held
         if not plan.leader_elect:
-            self._leads.add(ELECTOR)
+            self._leads.update(plan.electors)
         self._next_round = math.inf
         self._held_until: dict[str, float] = {}  # end of each lease, from the last LeaseHeld, by elector
         self._look_due = math.inf
@@ -123,8 +124,9 @@ class ControllerManager(Actor):
                     controller.spec.name, Restarted(self.name, self.context.incarnation)
                 )  # the controller may have children
         self._discovered.take_over(now)
-        if self._leading:
-            self._schedule_controllers(now, ELECTOR)
+        for elector in self._plan.electors:
+            if elector in self._leads:
+                self._schedule_controllers(now, elector)
         migration = self._plan.migration
         if migration is not None:
             self.log.info("starting leader migration")
@@ -146,7 +148,7 @@ class ControllerManager(Actor):
             case LeaseLost(reason=reason, elector=elector):
                 self._lose(elector, reason)
             case LeaderObserved(holder=holder, elector=elector):
-                if elector == ELECTOR:
+                if elector == self._plan.electors[0]:
                     self._leader = holder
             case Enable(controller=name):
                 self._enable(name)
@@ -187,8 +189,8 @@ class ControllerManager(Actor):
 
     @property
     def _leading(self) -> bool:
-        """Report whether the main lease is held, or no lease is required."""
-        return ELECTOR in self._leads
+        """Report whether the main lease, or one of several clusters, is held, or no lease is required."""
+        return any(elector in self._leads for elector in self._plan.electors)
 
     # Starting.
 
@@ -337,7 +339,8 @@ class ControllerManager(Actor):
         The controllers are fenced: their queued commands are refused, and messages of their threads are dropped. They
         are started again with the next term, and wait then until no write of this term is in flight. The new elector
         runs for leader again. With the main lease all controllers stop, and the informers are restarted, so that the
-        next term begins with fresh lists; the migration Lease expires.
+        next term begins with fresh lists; the migration Lease expires. With the Lease of one of several clusters, this
+        applies to its controllers and their informers.
         """
         now, is_main = self.clock.monotonic(), elector == ELECTOR
         lost = [
@@ -356,9 +359,11 @@ class ControllerManager(Actor):
             self._leads.discard(migration_elector)
             self._held_until.pop(migration_elector, None)
             self.tell(DISPATCHER, LeaseLost(reason, migration_elector))
+        tables = {table_id for name in lost for table_id in self._plan.controllers[name].tables}
+        informers = {*map(informer_name, tables)} if cluster_of_elector(elector) else set()
         for name in list(self._children):
             child = self._children.get(name)
-            if child is not None and (name == elector or (is_main and is_informer(name))):
+            if child is not None and (name == elector or name in informers or (is_main and is_informer(name))):
                 self._children.restart(child, now)
         self.log.warning(f"{lost_lease(elector)}, standing by again", controllers=len(lost), error=reason)
         self._look_around()

@@ -69,6 +69,7 @@ class ManagerPlan(Struct, frozen=True, kw_only=True):
     discovery: DiscoveryPlan
     servers: tuple[ActorSpec, ...] = ()  # started after the informers, whether this process leads or not
     leader_elect: bool = True  # controllers wait for LeaseHeld
+    electors: tuple[str, ...] = (ELECTOR,)  # among the infrastructure; several if the program works on several clusters
     migration: MigrationPlan | None = None
     stand_by_on_loss: bool = False  # stop the controllers after LeaseLost and stand by again, instead of ending
     start_interval: float = 0.0  # see start_delay

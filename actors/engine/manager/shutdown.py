@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 
 from kcm.actors.engine.manager.children import Children
-from kcm.actors.reconciliation.actor_names import ELECTORS, controller_of, is_controller
+from kcm.actors.reconciliation.actor_names import controller_of, is_controller, is_elector
 from kcm.protocols.messages.lifecycle import Drain
 from kcm.runtime.system.actor import Actor
 
@@ -66,7 +66,7 @@ class Shutdown:
         """Handle Drained of a controller or the elector."""
         if not self.begun:
             return
-        if name in ELECTORS:
+        if is_elector(name):
             self._electors.discard(name)
             if not self._electors and not self._waiting:
                 self._finish()
@@ -81,7 +81,7 @@ class Shutdown:
         """Report whether a failed child is not restarted, because it was being drained."""
         if not self.begun:
             return False
-        if name in ELECTORS and not self._waiting:
+        if is_elector(name) and not self._waiting:
             self.drained(name)
             return False
         if not is_controller(name):
@@ -100,7 +100,8 @@ class Shutdown:
             self._finish(f"not drained in time: {', '.join(waiting)}")
 
     def _drain_electors(self) -> None:
-        self._electors = {name for name in ELECTORS if self._leader_elect and self._system.is_alive(name)}
+        electors = filter(is_elector, self._children) if self._leader_elect else ()
+        self._electors = {name for name in electors if self._system.is_alive(name)}
         for name in sorted(self._electors):
             self._manager.tell(name, Drain())
         if not self._electors:

@@ -53,6 +53,10 @@ def test_package_declares_one_or_several_controllers(strangers: Any) -> None:
     [
         (42, "TypeError: expected a ControllerSpec, got int"),
         ((spec("x-controller"), None), "TypeError: expected a ControllerSpec, got NoneType"),
+        (
+            replace(spec("x-controller"), reads=(PODS.on("edge"),)),
+            "it works on the clusters edge: run it as a program of its own, with kcm.main",
+        ),
         (spec("deployment-controller"), "the name 'deployment-controller' is taken"),
         (spec("mine-controller", "podgc"), "the name 'podgc' is taken"),
         (spec("good-controller"), "the name 'good-controller' is taken"),
