@@ -10,7 +10,6 @@ assert len(cluster.list(PODS, "default")) == 3
 from __future__ import annotations
 
 import random
-import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -21,9 +20,8 @@ from msgspec.structs import replace
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.controllers.apimachinery import garbage_collector, namespace
 from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.actors.engine.dispatcher.requests import outcome_of, request_for
 from kcm.actors.engine.elector import Election
-from kcm.actors.engine.webhooks.configurations import MUTATING_CONFIGURATIONS, VALIDATING_CONFIGURATIONS, has_webhooks
+from kcm.actors.engine.webhooks.configurations import has_webhooks
 from kcm.actors.engine.webhooks.settings import WebhookServing
 from kcm.actors.hollow.nodes.reconciler import LEASE_INTERVAL
 from kcm.actors.hollow.specs import hollow_specs
@@ -34,23 +32,18 @@ from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs, runs
 from kcm.actors.simulation.fault_schedule import FaultSchedule
 from kcm.actors.simulation.permissions import PermissionCheck
 from kcm.actors.simulation.processes import Observer, Processes, Running
-from kcm.actors.simulation.served import SERVED
-from kcm.protocols.arguments import check_function, check_mapping, check_number, check_type
-from kcm.protocols.messages.command_error import CommandError
+from kcm.actors.simulation.servers import SimulatedServer, accepted
+from kcm.protocols.arguments import check_each, check_function, check_mapping, check_number, check_type
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, List, Patch, PatchType
 from kcm.protocols.messages.lifecycle import Describe, Drain
-from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.models import as_object
 from kcm.protocols.objects import Key, Object, decode_object, encode_object, namespace_of
 from kcm.protocols.pods import PodFacts, pod_facts
-from kcm.protocols.resources import PODS, M, Resource, resource_path
-from kcm.runtime.apiserver.core.identifiers import SUFFIX_CHARACTERS, Identifiers
-from kcm.runtime.apiserver.core.settings import ApiSettings
-from kcm.runtime.apiserver.kinds.built_in import BUILT_IN as EVERY_KIND
+from kcm.protocols.resources import PODS, M, Resource, check_cluster, split_cluster, split_path
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.users import Authorize, allow_all
 from kcm.runtime.apiserver.server.api_server import ApiServer
-from kcm.runtime.apiserver.verbs.read import ListResponse
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.cloud.provider import CloudProvider
 from kcm.runtime.faults.injection import Injector
@@ -78,6 +71,9 @@ DECODED = 4096  # decoded versions of objects to keep
 class SimulatedCluster:
     """Simulated API server, network and client processes. Requests of the test itself take no time.
 
+    With `clusters`, it has one API server for each, and every resource names its cluster, `CONFIGMAPS.on("edge")`:
+    those of the controllers, and those that are passed to `create`, `get`, `list` and the other methods.
+
     log: as for ControllerSystem.
     faults: injected faults, see runtime/faults/vocabulary.py.
     traced: record every event of the simulation in `trace`.
@@ -88,6 +84,8 @@ class SimulatedCluster:
     webhooks: servers of the webhooks of all managers, which the API server calls without HTTP.
     certificate_lives: lifetimes of the webhooks' certificates, for managers that are started later.
     outside: fake of external systems, which the setting of a run creates; see Setting.outside.
+    clusters: names of the clusters; () for one cluster, without a name.
+    servers: API server of each cluster by name.
     """
 
     def __init__(
@@ -101,29 +99,41 @@ class SimulatedCluster:
         cloud: CloudProvider | None = None,
         collect_garbage: bool = True,
         empty_namespaces: bool = True,
+        clusters: Sequence[str] = (),
     ) -> None:
+        check_each("clusters of a SimulatedCluster", tuple(clusters), lambda _, name: check_cluster(name))
         log = log if log is not None else standard_log("kcm")
         self.world = World(log=log, seed=seed)
         self.clock = self.world.clock
-        self.disk = SimulatedDisk()
         self.trace = Trace() if traced else None
-        self._ids = random.Random(seed)
-        self._collect_garbage = collect_garbage
-        self._empty_namespaces = empty_namespaces
-        self._served = SERVED
-        self.network = SimulatedNetwork(
-            self._new_server(), clock=self.clock, random=random.Random(seed), latency=latency
-        )
+        self.clusters, ids = tuple(clusters), random.Random(seed)
+        self.servers = {
+            name: SimulatedServer(
+                name,
+                clock=self.clock,
+                ids=ids,
+                seed=seed,
+                latency=latency,
+                collect_garbage=collect_garbage,
+                empty_namespaces=empty_namespaces,
+                authorize=lambda access: self.authorize(access),
+                call_webhook=lambda question: self.webhooks.call(question),
+            )
+            for name in self.clusters or ("",)
+        }
+        self._first = next(iter(self.servers.values()))
+        self.networks = [server.network for server in self.servers.values()]
         self.transport = SimulatedTransport(self.network, "outside")
         self.cloud, self.calls = cloud, SimulatedCalls(clock=self.clock)
         self.webhooks = SimulatedWebhooks(self.clock)
-        self.network.call_webhook, self.network.webhook_delay = self.webhooks.call, self.webhooks.delay
+        for network in self.networks:
+            network.call_webhook, network.webhook_delay = self.webhooks.call, self.webhooks.delay
         self.certificate_lives = CertificateLives()
         self.outside: Any = None
         self.authorize: Authorize = allow_all
         self._processes = Processes(
             world=self.world,
-            network=self.network,
+            networks={name: server.network for name, server in self.servers.items()},
             calls=self.calls,
             webhooks=self.webhooks,
             cloud=cloud,
@@ -131,26 +141,37 @@ class SimulatedCluster:
             log=log,
         )
         self.permissions = PermissionCheck(self._processes)
-        self.network.witnesses.append(self.permissions)
         self._seed = seed
-        self._shown_at: tuple[int, float, int] | None = None
-        self._shown: dict[tuple[str, str], Sequence[bytes]] = {}
         self._decoded = lru_cache(maxsize=DECODED)(decode_object)
         self._facts = lru_cache(maxsize=DECODED)(lambda raw: pod_facts(self._decoded(raw)))
-        self.world.trace = self.network.trace = self.trace
+        self.world.trace = self.trace
         self.injector = Injector(faults, seed=seed, clock=self.clock)
+        for network in self.networks:
+            network.witnesses.append(self.permissions)
+            network.trace = self.trace
+            network.injector = self.injector if faults else None
         if faults:
-            self.world.injector = self.network.injector = self.injector
-            self.calls.injector = self.webhooks.injector = self.injector
-            FaultSchedule(
-                self.injector, processes=self._processes, network=self.network, restart_server=self.restart_server
-            ).start_timers()
+            self.world.injector = self.calls.injector = self.webhooks.injector = self.injector
+            FaultSchedule(self.injector, processes=self._processes, servers=self.servers).start_timers()
         self._tick()
 
     @property
     def server(self) -> ApiServer:
-        """Return the server that handles requests now. `restart_server` replaces it."""
-        return self.network.server
+        """Return the server that handles requests now, of several clusters the first.
+
+        `restart_server` replaces it.
+        """
+        return self._first.api
+
+    @property
+    def network(self) -> SimulatedNetwork:
+        """Return the network of the (first) server."""
+        return self._first.network
+
+    @property
+    def disk(self) -> SimulatedDisk:
+        """Return the disk of the (first) server."""
+        return self._first.disk
 
     @property
     def processes(self) -> Mapping[str, Running]:
@@ -167,7 +188,7 @@ class SimulatedCluster:
         *,
         controllers: Iterable[ControllerSpec] = BUILT_IN,
         options: Options | None = None,
-        election: Election | None = None,
+        election: Election | Mapping[str, Election] | None = None,
         keep: bool = False,
     ) -> ControllerSystem:
         """Start a controller manager. Several managers of one cluster need leader election, as in a real cluster.
@@ -176,21 +197,20 @@ class SimulatedCluster:
         deletes dependents, or the content of namespaces. The first process is named "manager", the next one
         "manager-2".
 
-        election: settings of the leader election; None for a manager that writes without a lease.
+        election: settings of the leader election, with several clusters by their names; None for a manager that writes
+            without a lease.
         keep: restart the process when it ends by itself, for example after a lost lease, as a kubelet would;
             `processes` then contains the new incarnation.
         """
         specs = checked_specs("controllers", controllers)
         if options is not None:
             check_type("options", options, Options, "Options, as read_options() returns them")
-        if self._collect_garbage and runs(garbage_collector.SPEC.name, specs, options or Options()):
-            self._collect_garbage = False
-            self.server.stop_garbage_collection()
-        if self._empty_namespaces and runs(namespace.SPEC.name, specs, options or Options()):
-            self._empty_namespaces = False
-            self.server.stop_namespace_cleanup()
+        if runs(garbage_collector.SPEC.name, specs, options or Options()):
+            self._first.stop_garbage_collection()
+        if runs(namespace.SPEC.name, specs, options or Options()):
+            self._first.stop_namespace_cleanup()
         if has_webhooks(specs):
-            self._serve_configurations()
+            self._first.serve_configurations()
         return self._processes.start(
             "manager",
             specs,
@@ -237,21 +257,13 @@ class SimulatedCluster:
         self._processes.start_again(name)
 
     def serve(self, *definitions: ResourceDefinition) -> None:
-        """Serve additional kinds from now on."""
-        self._served += definitions
-        for definition in definitions:
-            self.server.registry.add(definition)
+        """Serve additional kinds from now on, on every cluster."""
+        for server in self.servers.values():
+            server.serve(*definitions)
 
-    def _serve_configurations(self) -> None:
-        """Serve the kinds that configure webhooks."""
-        wanted = {MUTATING_CONFIGURATIONS.name, VALIDATING_CONFIGURATIONS.name}
-        served = {f"{kind.plural}.{kind.group}" for kind in self._served}
-        self.serve(*(kind for kind in EVERY_KIND if f"{kind.plural}.{kind.group}" in wanted - served))
-
-    def restart_server(self) -> None:
+    def restart_server(self, cluster: str = "") -> None:
         """Restart the API server on the same disk: it has all objects, but no history of changes for watches."""
-        self.network.server = self._new_server()
-        self.network.break_streams()
+        self._server_of(cluster).restart()
 
     def note(self, process: str, text: str) -> None:
         """Add a text to the trace of the simulation, if there is one. process: name of a process, or ""."""
@@ -290,31 +302,12 @@ class SimulatedCluster:
         self.permissions.raise_if_missing()
         return is_done
 
-    def _new_server(self) -> ApiServer:
-        return ApiServer(
-            store=self.disk,
-            clock=self.clock,
-            settings=ApiSettings(
-                resources=self._served,
-                collect_garbage=self._collect_garbage,
-                empty_namespaces=self._empty_namespaces,
-                keep_ip_addresses=True,
-                record_managers=False,  # no test reads managedFields, which would enlarge objects by half
-            ),
-            identifiers=Identifiers(
-                uid=lambda: str(uuid.UUID(int=self._ids.getrandbits(128), version=4)),
-                suffix=lambda: "".join(self._ids.choices(SUFFIX_CHARACTERS, k=5)),
-            ),
-            authorize=lambda access: self.authorize(access),
-            call_webhook=lambda question: self.webhooks.call(question),
-        )
-
     # Direct access of the test to the server.
 
     def request(self, method: str, path: str, body: Mapping[str, Any] | None = None, **more: Any) -> Response:
-        return self.server.handle(
-            Request(method=method, path=path, body=b"" if body is None else encode_object(body), **more)
-        )
+        """Send a request. With several clusters, its path begins with the cluster: /clusters/edge/api/v1/pods."""
+        content = b"" if body is None else encode_object(body)
+        return self._server_of(split_path(path)[0]).request(Request(method=method, path=path, body=content, **more))
 
     # Refused requests raise CommandError, whose `failure` is the outcome: Invalid, Conflict, NotFound, …
 
@@ -329,8 +322,8 @@ class SimulatedCluster:
     def get(self, resource: Resource, key: Key) -> Object | None:
         key = check_key(resource, key)
         command = Get(resource.id, key)
-        outcome = self._outcome_of(command)
-        return None if isinstance(outcome, NotFound) else _accepted(command, outcome)
+        outcome = self._server_of(resource.cluster).outcome_of(command)
+        return None if isinstance(outcome, NotFound) else accepted(command, outcome)
 
     def list(self, resource: Resource, namespace: str = "") -> list[Object]:
         check_resource(resource)
@@ -349,19 +342,7 @@ class SimulatedCluster:
         return [(self._decoded(raw), self._facts(raw)) for raw in self._shown_now(PODS, namespace)]
 
     def _shown_now(self, resource: Resource, namespace: str) -> Sequence[bytes]:
-        now = (self.world.steps, self.clock.monotonic(), self.server.revision)
-        if self._shown_at != now:
-            self._shown_at, self._shown = now, {}
-        found = self._shown.get((resource.id, namespace))
-        if found is None:
-            path = resource_path(resource.id, namespace)
-            response = self.request("GET", path)
-            if not isinstance(response, ListResponse):
-                command = List(resource.id, namespace)
-                _accepted(command, outcome_of(response, command))
-                raise AssertionError(f"GET {path} returned no list")
-            found = self._shown[resource.id, namespace] = response.items
-        return found
+        return self._server_of(resource.cluster).shown(resource, namespace, steps=self.world.steps)
 
     def merge(self, resource: Resource, key: Key, changes: Mapping[str, Any], *, subresource: str = "") -> Object:
         """Apply a merge patch, and return the new object."""
@@ -375,20 +356,18 @@ class SimulatedCluster:
         self._do(Delete(resource.id, key, grace_seconds=grace_seconds, propagation=policy or None))
 
     def _do(self, command: Command) -> Object:
-        return _accepted(command, self._outcome_of(command))
+        return self._server_of(split_cluster(command.resource)[0]).do(command)
 
-    def _outcome_of(self, command: Command) -> Outcome:
-        return outcome_of(self.server.handle(request_for(command)), command)
+    def _server_of(self, cluster: str) -> SimulatedServer:
+        """Return the server of a cluster. Raises ValueError for an unknown cluster, or none of several."""
+        server = self.servers.get(cluster)
+        if server is None:
+            known = ", ".join(self.clusters) or "only one, without a name"
+            raise ValueError(f"there is no cluster {cluster!r}: name one by RESOURCE.on(cluster); there is {known}")
+        return server
 
     def _tick(self) -> None:
-        if not self.network.server_is_down:
-            self.server.tick(self.clock.now())
-        self.network.record_revision()
+        for server in self.servers.values():
+            server.tick()
         self._processes.revive()
         self.clock.call_after(TICK, self._tick)
-
-
-def _accepted(command: Command, outcome: Outcome) -> Object:
-    if not isinstance(outcome, Done):
-        raise CommandError(command, outcome)
-    return decode_object(outcome.body)

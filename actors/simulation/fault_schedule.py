@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from kcm.actors.faults.writes import SHORTEST_FLAP, concerns, silence, theft
 from kcm.actors.simulation.processes import Processes
+from kcm.actors.simulation.servers import SimulatedServer
 from kcm.protocols.objects import decode_object, name_of
 from kcm.protocols.resources import NODES, resource_path
 from kcm.runtime.client.api import Request
 from kcm.runtime.faults.injection import Injector
 from kcm.runtime.faults.vocabulary import STRIKES_THE_IDLE, Fault, FaultKind
-from kcm.runtime.simulation.network import SimulatedNetwork
 
 IDLE = 5.0  # seconds between two opportunities for faults to strike actors that have no message to handle
 LEASE = ("kube-system", "kube-controller-manager")
@@ -20,20 +20,12 @@ LEASE = ("kube-system", "kube-controller-manager")
 class FaultSchedule:
     """Timers on the virtual clock that start and end each fault of a plan.
 
-    restart_server: replaces the API server, at the end of a fault of the kind SERVER_RESTARTED.
+    servers: API servers by cluster; only "" with one cluster.
     """
 
-    def __init__(
-        self,
-        injector: Injector,
-        *,
-        processes: Processes,
-        network: SimulatedNetwork,
-        restart_server: Callable[[], None],
-    ) -> None:
-        self._injector, self._processes, self._network = injector, processes, network
+    def __init__(self, injector: Injector, *, processes: Processes, servers: Mapping[str, SimulatedServer]) -> None:
+        self._injector, self._processes, self._servers = injector, processes, servers
         self._world, self._clock = processes.world, processes.world.clock
-        self._restart_server = restart_server
 
     def start_timers(self) -> None:
         for fault in self._injector.faults:
@@ -58,9 +50,9 @@ class FaultSchedule:
         processes = self._processes
         match fault.kind:
             case FaultKind.SERVER_RESTARTED:
-                return (self._stop_server, lambda: self._start_server(restarted=True))
+                return (lambda: self._stop_servers(fault), lambda: self._start_servers(fault, restarted=True))
             case FaultKind.SERVER_AWAY:
-                return (self._stop_server, lambda: self._start_server(restarted=False))
+                return (lambda: self._stop_servers(fault), lambda: self._start_servers(fault, restarted=False))
             case FaultKind.CLOCK_JUMPED:
                 return (lambda: self._skew(fault, fault.seconds), lambda: self._skew(fault, 0.0))
             case FaultKind.PROCESS_CRASHED:
@@ -86,14 +78,19 @@ class FaultSchedule:
 
     # Server and processes.
 
-    def _stop_server(self) -> None:
-        self._network.server_is_down = True
-        self._network.break_streams()
+    def _concerned(self, fault: Fault) -> list[SimulatedServer]:
+        return [server for name, server in self._servers.items() if fault.concerns_cluster(name)]
 
-    def _start_server(self, *, restarted: bool) -> None:
-        self._network.server_is_down = False
-        if restarted:
-            self._restart_server()
+    def _stop_servers(self, fault: Fault) -> None:
+        for server in self._concerned(fault):
+            server.network.server_is_down = True
+            server.network.break_streams()
+
+    def _start_servers(self, fault: Fault, *, restarted: bool) -> None:
+        for server in self._concerned(fault):
+            server.network.server_is_down = False
+            if restarted:
+                server.restart()
 
     def _for_each_process(self, fault: Fault, act: Callable[[str], None]) -> None:
         for name in list(self._processes.running):
@@ -118,14 +115,15 @@ class FaultSchedule:
     # Changes of objects. They are written to the server directly, so that no network fault affects these writes.
 
     def _steal_lease(self, fault: Fault) -> None:
-        self._network.server.handle(theft(fault, LEASE, now=self._clock.now()))
+        for server in self._concerned(fault):
+            server.request(theft(fault, LEASE, now=self._clock.now()))
 
     def _silence(self, fault: Fault, *, silent: bool) -> None:
-        server = self._network.server
-        listed = server.handle(Request(method="GET", path=resource_path(NODES.id)))
-        for node in decode_object(listed.body)["items"]:
-            if concerns(fault, node):
-                server.handle(silence(name_of(node), silent=silent))
+        for server in self._concerned(fault):
+            listed = server.request(Request(method="GET", path=resource_path(NODES.id)))
+            for node in decode_object(listed.body)["items"]:
+                if concerns(fault, node):
+                    server.request(silence(name_of(node), silent=silent))
 
     def _flap(self, fault: Fault, *, silent: bool) -> None:
         if not fault.is_on(self._clock.monotonic()):

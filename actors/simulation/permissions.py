@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.permissions import Grant, grants_by_client, policy_rule
 from kcm.actors.simulation.processes import Processes
+from kcm.protocols.resources import split_path
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.client.api import Request, Response
 
@@ -58,7 +59,7 @@ class PermissionCheck:
 
 def missing_permission(controller: str, grants: tuple[Grant, ...], request: Request) -> str:
     """Return what a request lacks, and how to declare it; "" if it is permitted."""
-    info = RequestInfo.of(request.method, request.path, request.query)
+    info = RequestInfo.of(request.method, split_path(request.path)[1], request.query)
     if not info.is_resource_request or info.group in ("authorization.k8s.io", "authentication.k8s.io"):
         return ""
     resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource

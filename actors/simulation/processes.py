@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -53,7 +53,7 @@ class Running(Struct, frozen=True):
     system: ControllerSystem
     specs: tuple[ControllerSpec, ...]
     options: Options | None
-    election: Election | None
+    election: Election | Mapping[str, Election] | None
     seed: int
     keep: bool
     starts: int
@@ -71,15 +71,16 @@ class Processes:
         self,
         *,
         world: World,
-        network: SimulatedNetwork,
+        networks: Mapping[str, SimulatedNetwork],
         calls: SimulatedCalls,
         webhooks: SimulatedWebhooks,
         cloud: CloudProvider | None,
         trace: Trace | None,
         log: FilteringBoundLogger,
     ) -> None:
+        """Create it without processes. networks: by cluster; only "" with one cluster."""
         self.world = world
-        self._network, self._trace, self._log = network, trace, log
+        self._networks, self._trace, self._log = networks, trace, log
         self._calls, self._webhooks, self._cloud = calls, webhooks, cloud
         self.running: dict[str, Running] = {}
         self.started: list[Observer] = []
@@ -91,7 +92,7 @@ class Processes:
         *,
         seed: int,
         options: Options | None = None,
-        election: Election | None = None,
+        election: Election | Mapping[str, Election] | None = None,
         keep: bool = False,
         webhooks: WebhookServing | None = None,
     ) -> ControllerSystem:
@@ -104,7 +105,8 @@ class Processes:
         running = self.running[name]
         if running.process.alive:
             running.process.crash()
-            self._network.cancel_streams(name)
+            for network in self._networks.values():
+                network.cancel_streams(name)
             self.note(name, "process crashed")
 
     def start_again(self, name: str) -> None:
@@ -139,7 +141,7 @@ class Processes:
         name: str,
         specs: tuple[ControllerSpec, ...],
         options: Options | None,
-        election: Election | None,
+        election: Election | Mapping[str, Election] | None,
         *,
         seed: int,
         keep: bool,
@@ -148,8 +150,12 @@ class Processes:
     ) -> ControllerSystem:
         metrics = Metrics()
         process = self.world.process(name)
+        transports = {
+            cluster: SimulatedTransport(network, name, process.http) for cluster, network in self._networks.items()
+        }
         system = ControllerSystem(
-            transport=SimulatedTransport(self._network, name, process.http),
+            transport=transports.get(""),
+            transports=None if "" in transports else transports,
             log=self._log,
             controllers=specs,
             options=options,

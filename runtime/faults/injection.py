@@ -62,6 +62,7 @@ class Injector:
         actor: str = "",
         resource: str = "",
         key: str = "",
+        cluster: str = "",
         at: object = None,
     ) -> Fault | None:
         """Return the fault that strikes at this opportunity, or None. at: passed to `on_strike`."""
@@ -73,7 +74,7 @@ class Injector:
             fault = candidate.fault
             if candidate.left == 0 or not fault.is_on(now):
                 continue
-            if not fault.concerns(process=process, actor=actor, resource=resource, key=key):
+            if not fault.concerns(process=process, actor=actor, resource=resource, key=key, cluster=cluster):
                 continue
             if fault.rate < 1 and candidate.random.random() >= fault.rate:
                 continue

@@ -40,7 +40,7 @@ NOT_LIVE = {
 }
 TIMES = ("start", "until", "seconds")
 WHOLE = ("most", "status", "amount")
-FIELDS = Fault.__struct_fields__
+FIELDS = tuple(name for name in Fault.__struct_fields__ if name != "cluster")
 
 
 class PlanError(Exception):
@@ -87,6 +87,8 @@ def _fault(entry: Any, where: str) -> Fault:
             raise ValueError(f"expected a mapping or a line of text, got {entry!r}")
         if fault.kind in NOT_LIVE:
             raise ValueError(f"{fault.kind} is for the simulator: {NOT_LIVE[fault.kind]}")
+        if fault.cluster != "*":
+            raise ValueError("cluster is for the simulator: a running system has faults on one cluster only")
     except ValueError as err:
         raise ValueError(f"{where}: {err}") from err
     return fault

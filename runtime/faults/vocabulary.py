@@ -98,6 +98,27 @@ OF_WEBHOOKS = (
     FaultKind.WEBHOOK_ANSWERED,
     FaultKind.WEBHOOK_EXPIRED,
 )
+# Of the way to an API server, or of the server itself. With several clusters each concerns those that it names.
+OF_SERVERS = (
+    FaultKind.REQUEST_HELD,
+    FaultKind.COMMAND_LOST,
+    FaultKind.COMMAND_REFUSED,
+    FaultKind.COMMAND_DELAYED,
+    FaultKind.COMMAND_REPEATED,
+    FaultKind.COMMAND_ANSWERED,
+    FaultKind.OUTCOME_LOST,
+    FaultKind.OUTCOME_REPEATED,
+    FaultKind.WATCH_REWOUND,
+    FaultKind.LIST_STALE,
+    FaultKind.WATCH_DROPPED,
+    FaultKind.WATCH_STALLED,
+    FaultKind.WATCH_LAGGING,
+    FaultKind.BOOKMARKS_WITHHELD,
+    FaultKind.PARTITION,
+    FaultKind.SERVER_RESTARTED,
+    FaultKind.SERVER_AWAY,
+    FaultKind.LEASE_STOLEN,
+)
 STRIKES_THE_IDLE = (FaultKind.ACTOR_CRASHED, FaultKind.ACTOR_VANISHED, FaultKind.ACTOR_HUNG)
 ANSWERED = (FaultKind.COMMAND_ANSWERED, FaultKind.CALL_ANSWERED, FaultKind.WEBHOOK_ANSWERED)  # require a status
 
@@ -115,6 +136,7 @@ class Fault(Struct, frozen=True, kw_only=True):
     seconds, status, amount: see FaultKind.
     process, actor, resource, object: shell patterns for the name of the process and of the actor, the plural of the
         resource, and "namespace/name" (the name of a zone). A missing property matches as the empty name.
+    cluster: shell pattern for the name of the cluster, in a world with several; of the kinds OF_SERVERS.
     """
 
     kind: FaultKind
@@ -129,6 +151,7 @@ class Fault(Struct, frozen=True, kw_only=True):
     actor: str = "*"
     resource: str = "*"
     object: str = "*"
+    cluster: str = "*"
 
     def __post_init__(self) -> None:
         """Raise ValueError for invalid values."""
@@ -138,17 +161,25 @@ class Fault(Struct, frozen=True, kw_only=True):
             raise ValueError(f"{self.kind}: its window ends before it starts: {self.start}..{self.until}")
         if self.kind in ANSWERED and not 400 <= self.status <= 599:
             raise ValueError(f"{self.kind}: status is from 400 to 599, got {self.status}")
+        if self.cluster != "*" and self.kind not in OF_SERVERS:
+            raise ValueError(f"{self.kind} concerns no cluster, got {self.cluster!r}")
 
     def is_on(self, now: float) -> bool:
         return self.start <= now and (self.until is None or now < self.until)
 
-    def concerns(self, *, process: str = "", actor: str = "", resource: str = "", key: str = "") -> bool:
+    def concerns(
+        self, *, process: str = "", actor: str = "", resource: str = "", key: str = "", cluster: str = ""
+    ) -> bool:
         return (
             _matches(process, self.process)
             and _matches(actor, self.actor)
             and _matches(resource, self.resource)
             and _matches(key, self.object)
+            and _matches(cluster, self.cluster)
         )
+
+    def concerns_cluster(self, name: str) -> bool:
+        return _matches(name, self.cluster)
 
     def __str__(self) -> str:
         until = "" if self.until is None else f"{self.until:g}"

@@ -56,6 +56,7 @@ class Scope(Struct, frozen=True):
     client: str = ""
     method: str = ""  # HTTP method; WATCH for a watch
     has_name: bool = False  # whether the path names an object; False for a collection
+    cluster: str = ""  # in a world with several clusters
 
 
 class OpenStream(Protocol):
@@ -82,12 +83,19 @@ class SimulatedNetwork:
     aggregated: functions that simulate aggregated API servers, by API group; discovery does not contain them
     injector: injects faults; None for none
     trace: digest of the run; None to record none
+    cluster: name of the server's cluster, in a world with several
     """
 
     def __init__(
-        self, server: ApiServer, *, clock: VirtualClock, random: random.Random, latency: float = 0.001
+        self,
+        server: ApiServer,
+        *,
+        clock: VirtualClock,
+        random: random.Random,
+        latency: float = 0.001,
+        cluster: str = "",
     ) -> None:
-        self.server, self.clock = server, clock
+        self.server, self.clock, self.cluster = server, clock, cluster
         self.call_webhook: CallWebhook = call_no_webhook
         self.webhook_delay: Callable[[Question], float] = lambda _question: 0.0
         self.aggregated: dict[str, Callable[[Request], Response]] = {}
@@ -150,7 +158,9 @@ class SimulatedNetwork:
     def strike(self, kind: FaultKind, scope: Scope) -> Fault | None:
         if self.injector is None:
             return None
-        return self.injector.strike(kind, process=scope.process, resource=scope.resource, key=scope.key, at=scope)
+        return self.injector.strike(
+            kind, process=scope.process, resource=scope.resource, key=scope.key, cluster=scope.cluster, at=scope
+        )
 
     def partition(self, scope: Scope) -> Fault | None:
         return self.strike(FaultKind.PARTITION, scope)
@@ -166,10 +176,10 @@ class SimulatedNetwork:
             return Scope(process)
         found = self.server.route(_info_of(request))
         if found is None:
-            return Scope(process)
+            return Scope(process, cluster=self.cluster)
         name = found.name or _name_in(request) or request.only_name
         key, has_name = make_key(found.namespace, name), bool(found.name)
-        return Scope(process, found.definition.plural, key, found.subresource, client, method, has_name)
+        return Scope(process, found.definition.plural, key, found.subresource, client, method, has_name, self.cluster)
 
     def serve(self, request: Request) -> Response | Suspended:
         """Execute a request: by an aggregated API server, as a request for a document, or by the server."""
@@ -203,7 +213,7 @@ class SimulatedNetwork:
 
     def note(self, process: str, text: str) -> None:
         if self.trace is not None:
-            self.trace.passed(self.clock.monotonic(), process, text)
+            self.trace.passed(self.clock.monotonic(), process, f"{self.cluster}: {text}" if self.cluster else text)
 
 
 def _info_of(request: Request) -> RequestInfo:

@@ -6,7 +6,9 @@ import random
 from collections.abc import Sequence
 from functools import partial
 
-from kcm.runtime.faults.vocabulary import OF_CALLS, OF_WEBHOOKS, Fault, FaultKind
+from msgspec.structs import replace
+
+from kcm.runtime.faults.vocabulary import OF_CALLS, OF_SERVERS, OF_WEBHOOKS, Fault, FaultKind
 
 STATUSES = (409, 410, 429, 500, 503, 504)
 RESOURCES = ("*", "*", "pods", "replicasets", "deployments", "replicationcontrollers")
@@ -37,6 +39,7 @@ def draw_plan(
     resources: Sequence[str] = RESOURCES,
     kinds: Sequence[FaultKind] = WITHOUT_CALLS,
     callees: Sequence[str] = CLOUD_RESOURCES,
+    clusters: Sequence[str] = (),
     least: int = 2,
     most: int = MOST_FAULTS,
 ) -> tuple[Fault, ...]:
@@ -47,9 +50,10 @@ def draw_plan(
     actors, nodes, zones, resources: names from which the targets are drawn; "*" matches all
     kinds: kinds of faults to draw from
     callees: names of outside calls from which targets are drawn
+    clusters: names of the clusters, if there are several; most faults of the network then concern one of them
     """
     chance = random.Random(f"plan {seed}")
-    return tuple(
+    faults = tuple(
         draw_fault(
             chance,
             chance.choice(kinds),
@@ -62,6 +66,13 @@ def draw_plan(
             callees=callees,
         )
         for _ in range(chance.randint(least, most))
+    )
+    if not clusters:
+        return faults
+    chance = random.Random(f"clusters {seed}")  # of its own, so that plans for one cluster stay the same
+    return tuple(
+        replace(fault, cluster=chance.choice([*clusters, *clusters, "*"])) if fault.kind in OF_SERVERS else fault
+        for fault in faults
     )
 
 

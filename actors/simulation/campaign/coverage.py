@@ -30,6 +30,7 @@ from kcm.protocols.messages.commands import (
     Update,
 )
 from kcm.protocols.messages.outcomes import Settled
+from kcm.protocols.resources import split_cluster
 from kcm.runtime.calls.prepared_calls import PreparedCall
 from kcm.runtime.faults.vocabulary import OF_CALLS, Fault, FaultKind
 from kcm.runtime.simulation.network import Scope
@@ -169,7 +170,10 @@ def step_of(command: Command) -> str:
         return f"call {getattr(command, 'function', type(command).__name__)}"
     if isinstance(command, Fetch):
         return f"get {command.path}"
-    plural, subresource = command.resource.rpartition("/")[2], getattr(command, "subresource", "")
+    cluster, plain_id = split_cluster(command.resource)
+    plural, subresource = plain_id.rpartition("/")[2], getattr(command, "subresource", "")
+    if cluster:
+        plural = f"{cluster}:{plural}"
     return f"{verb} {plural}/{subresource}" if subresource else f"{verb} {plural}"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kcm.actors.reconciliation.actor_names import DISCOVERY, DISPATCHER, ELECTOR, MANAGER, RECORDER
+from kcm.actors.reconciliation.actor_names import DISCOVERY, DISPATCHER, ELECTOR, MANAGER, RECORDER, is_elector
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign import last_syncs
 from kcm.actors.simulation.campaign.checks import SAME_END, check, differences, run_without_faults
@@ -305,7 +305,7 @@ def _is_about(sent: SentMessage, message: object, about: _Concerned) -> bool:
         return not about.keys.isdisjoint(keys_in(message))
     if about.actors:
         return sent.sender in about.actors or sent.to in about.actors
-    if ELECTOR in (sent.sender, sent.to):
+    if is_elector(sent.sender) or is_elector(sent.to):
         return False
     lease = make_key(*LEASE)  # also the prefix of the keys of its events
     return not any("lease" in key or key.startswith(lease) for key in keys_in(message))

@@ -6,7 +6,7 @@ The seed of a run determines the user actions, the faults, and the order in whic
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from kcm.actors.engine.elector import Election
 from kcm.actors.engine.vitals import ManagerVitals
 from kcm.actors.reconciliation.actor_names import MANAGER
+from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.actors.simulation import SimulatedCluster, permissions
 from kcm.actors.simulation.campaign.coverage import Coverage, CoverageRecorder
 from kcm.actors.simulation.campaign.recorder import Recording
@@ -188,7 +189,9 @@ class _Run:
         self._chosen = None if actions is None else tuple(sorted(actions))
         self._number = setting.number(seed)
         cloud = FakeCloud() if setting.cloud else None
-        self.cluster = SimulatedCluster(log=quiet_log(), seed=seed, faults=plan, traced=traced, cloud=cloud)
+        self.cluster = SimulatedCluster(
+            log=quiet_log(), seed=seed, faults=plan, traced=traced, cloud=cloud, clusters=setting.clusters
+        )
         self.cluster.outside = setting.create_outside(run_environment(seed, self.cluster.clock))
         self.composed = setting.composed(self._number)
         self._scenario, self._quiet = setting.scenario(self._number), Quiet(self.cluster)
@@ -214,14 +217,15 @@ class _Run:
         cluster, setting, checker = self.cluster, self._setting, self._checker
         setting.prepare(cluster)
         fleet = self._scenario.fleet
-        cluster.hollow_nodes(
-            nodes=fleet.nodes,
-            zones=fleet.zones,
-            heartbeats=setting.has_heartbeats(),
-            volumes=setting.has_volumes(),
-            attach=setting.attaches_volumes(),
-            devices=setting.devices,
-        )
+        if not setting.clusters:
+            cluster.hollow_nodes(
+                nodes=fleet.nodes,
+                zones=fleet.zones,
+                heartbeats=setting.has_heartbeats(),
+                volumes=setting.has_volumes(),
+                attach=setting.attaches_volumes(),
+                devices=setting.devices,
+            )
         elections, specs = setting.elections(self._number), setting.specs(cluster.outside)
         for manager in range(max(1, elections)):
             identity = f"manager-{manager + 1}"
@@ -231,7 +235,12 @@ class _Run:
                 if elections
                 else None
             )
-            cluster.manager(controllers=specs, options=self.composed.options, election=election, keep=True)
+            cluster.manager(
+                controllers=specs,
+                options=self.composed.options,
+                election=self._by_home(election, specs) if election is not None and setting.clusters else election,
+                keep=True,
+            )
         waiting = do_in_order(cluster, [self._numbered(number, action) for number, action in self._actions])
         try:
             self._run_until_settled(waiting)
@@ -259,6 +268,10 @@ class _Run:
             digest="" if trace is None else trace.digest,
             notes=[] if trace is None else trace.notes,
         )
+
+    @staticmethod
+    def _by_home(election: Election, specs: Iterable[ControllerSpec]) -> dict[str, Election]:
+        return dict.fromkeys((spec.home_cluster for spec in specs), election)
 
     def _numbered(self, number: int, action: Action) -> Action:
         """Return a copy of a user action that records when it is carried out. number: its number in the scenario."""

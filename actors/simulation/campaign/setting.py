@@ -15,7 +15,14 @@ from kcm.actors.controllers.workloads import deployment, replicaset, replication
 from kcm.actors.engine.webhooks.configurations import has_webhooks
 from kcm.actors.hollow.specs import hollow_specs
 from kcm.actors.options import Options
-from kcm.actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name, informer_name
+from kcm.actors.reconciliation.actor_names import (
+    DISPATCHER,
+    ELECTOR,
+    MANAGER,
+    controller_name,
+    elector_name,
+    informer_name,
+)
 from kcm.actors.reconciliation.derived import new_table
 from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
 from kcm.actors.simulation import SimulatedCluster
@@ -25,7 +32,7 @@ from kcm.actors.simulation.trials.catalogue import TRIALS
 from kcm.actors.simulation.trials.scenario import NOTHING, Action, Fleet, Scenario
 from kcm.actors.simulation.trials.trial import Trial, no_actions
 from kcm.protocols.arguments import check_each, check_function, check_text, check_type
-from kcm.protocols.resources import LEASES, PERSISTENT_VOLUMES, PODS, VOLUME_ATTACHMENTS
+from kcm.protocols.resources import LEASES, PERSISTENT_VOLUMES, PODS, VOLUME_ATTACHMENTS, check_cluster
 from kcm.runtime.faults.vocabulary import OF_WEBHOOKS, Fault
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.simulation.clock import VirtualClock
@@ -81,6 +88,7 @@ class Setting(Struct, frozen=True, eq=False):
     faults: seconds within which faults are active.
     settled: seconds after the faults and the last user action within which the desired state must be reached.
     draw: draws the fault plan of a seed, see runtime/simulation/plan.py.
+    clusters: names of the clusters, in a setting with several; they have no hollow nodes.
     calls: whether draw_plan, or a partial of it, also draws faults of external calls; None to do so if there is an
         `outside`.
     """
@@ -109,6 +117,7 @@ class Setting(Struct, frozen=True, eq=False):
     settled: float = 250.0
     draw: Callable[..., tuple[Fault, ...]] = draw_plan
     calls: bool | None = None
+    clusters: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise TypeError if a field has a wrong type, or if the controllers require an `outside` that is missing."""
@@ -119,6 +128,7 @@ class Setting(Struct, frozen=True, eq=False):
             check_each(
                 f"trials of {self.name}", self.trials, lambda what, trial: check_type(what, trial, Trial, "a Trial")
             )
+        check_each(f"clusters of {self.name}", self.clusters, lambda _what, name: check_cluster(name))
         check_function(f"prepare of {self.name}", self.prepare)
         if callable(self.controllers) and self.outside is None:
             raise TypeError(f"the controllers of {self.name} are a function of its `outside`, which is missing")
@@ -164,6 +174,8 @@ class Setting(Struct, frozen=True, eq=False):
         more: dict[str, Any] = {}
         if draw is draw_plan and self.has_calls():
             more = {"kinds": WITH_CALLS, "callees": ("*",), **bound}
+        if draw is draw_plan and self.clusters:
+            more = {**more, "clusters": self.clusters}
         if draw is draw_plan and self.has_webhooks():
             more = {**more, "kinds": (*more.get("kinds", bound.get("kinds", WITHOUT_CALLS)), *OF_WEBHOOKS)}
         return self.draw(seed, seconds=self.faults, process=MANAGERS, actors=self.actors(), **more)
@@ -192,6 +204,8 @@ class Setting(Struct, frozen=True, eq=False):
             nodes=1, zones=1, volumes=self.has_volumes(), attach=self.attaches_volumes(), devices=self.devices
         )
         hollow = tuple(spec for spec in hollow if spec.name != HOLLOW_NODES or self.has_heartbeats())
+        if self.clusters:
+            hollow = ()
         own = self.some_specs()
         specs = [*hollow, *(spec for spec in switched_on(own, options) if spec.enabled_if(options))]
         return Composition(self, {spec.name: spec for spec in specs}, options, named=[spec.name for spec in own])
@@ -209,6 +223,7 @@ def _actors(setting: Setting) -> tuple[str, ...]:
         ELECTOR,
         informer_name("*"),
         controller_name("*"),
+        *map(elector_name, setting.clusters),
         *(informer_name(table_id) for table_id in tables),
         *(controller_name(spec.name) for spec in specs),
     )

@@ -15,9 +15,10 @@ from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from kcm.actors.app.system import ControllerSystem
-from kcm.actors.reconciliation.actor_names import DISPATCHER, RECORDER
+from kcm.actors.reconciliation.actor_names import DISPATCHER, cluster_of_elector, is_recorder
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.codec import decode, unpack
 from kcm.protocols.messages.calls import Call
@@ -27,6 +28,7 @@ from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.lifecycle import Attached, LeaseHeld
 from kcm.protocols.messages.outcomes import Outcome, Settled
 from kcm.protocols.objects import Key, Object, decode_object
+from kcm.protocols.resources import cluster_path
 from kcm.runtime.apiserver.storage.store import StoreChange
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.tables.entry import Entry
@@ -100,6 +102,7 @@ class Sent(NamedTuple):
     """A process sends a request to the server.
 
     client: user name of the request.
+    request: with several clusters, its path begins with the cluster: /clusters/edge/api/v1/pods.
     by_fenced: whether the actor that sends it was fenced, because a new incarnation replaced it.
     """
 
@@ -123,15 +126,20 @@ class Called(NamedTuple):
 
 
 class Entitled(NamedTuple):
-    """The leader election permits a process to write until the given virtual time."""
+    """The leader election permits a process to write until the given virtual time.
+
+    cluster: where the Lease is, in a world with several clusters; "" otherwise.
+    """
 
     process: str
     until: float
+    cluster: str = ""
 
 
 class Handled(NamedTuple):
     """The server has handled a request of a process.
 
+    request: as in Sent.
     changes: changes that it committed for the request; they were observed before as Committed.
     """
 
@@ -143,7 +151,10 @@ class Handled(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """The server's state has changed."""
+    """The server's state has changed.
+
+    changes: with several clusters, the `storage` of each begins with the cluster: "edge:configmaps".
+    """
 
     changes: Sequence[StoreChange]
 
@@ -208,9 +219,10 @@ class InvariantChecker:
         self._commands: dict[tuple[str, str, int, int], Command] = {}  # (process, sender, ticket, index)
         self._latest: tuple[float, Sequence[StoreChange]] = (0.0, ())  # time and changes of the latest commit
         if calls:
-            cluster.network.witnesses.append(self)
+            for name, server in cluster.servers.items():
+                server.network.witnesses.append(_WitnessOfCluster(self, name) if name else self)
+                server.disk.observers.append(partial(self._committed_on, name) if name else self._committed)
             cluster.calls.witnesses.append(self)
-            cluster.disk.observers.append(self._committed)
             cluster.started.append(self._started)
 
     @property
@@ -239,6 +251,9 @@ class InvariantChecker:
         self._latest = (self._cluster.clock.monotonic(), changes)
         self._pass_on(Committed(changes))
 
+    def _committed_on(self, cluster: str, changes: Sequence[StoreChange]) -> None:
+        self._committed([change._replace(storage=f"{cluster}:{change.storage}") for change in changes])
+
     def fail(self, invariant: str, text: str) -> None:
         violation = Violation(self._cluster.clock.monotonic(), invariant, text)
         if len(self.violations) < MOST_VIOLATIONS:
@@ -249,11 +264,12 @@ class InvariantChecker:
         self._pass_on(ProcessStarted(process, system))
 
         def tap(sender: str, receiver: str, frame: bytes) -> None:
-            if receiver != RECORDER and DISPATCHER not in (sender, receiver):
+            to_recorder = is_recorder(receiver)
+            if not to_recorder and DISPATCHER not in (sender, receiver):
                 return
             if self._cluster.processes[process].system is not system:
                 return  # the process has ended: its actors receive no outcomes
-            if receiver == RECORDER and sender != DISPATCHER:  # the dispatcher sends outcomes to it too
+            if to_recorder and sender != DISPATCHER:  # the dispatcher sends outcomes to it too
                 if isinstance(message := decode(frame), Record):
                     self._pass_on(Recorded(process, sender, message))
             elif receiver == DISPATCHER:
@@ -263,7 +279,7 @@ class InvariantChecker:
                         self._commands[process, message.sender, message.ticket, index] = command
                     self._pass_on(Submitted(process, system, message))
                 elif isinstance(message, LeaseHeld):
-                    self._pass_on(Entitled(process, message.until))
+                    self._pass_on(Entitled(process, message.until, cluster_of_elector(message.elector)))
             else:
                 message = decode(frame)
                 if isinstance(message, Settled):
@@ -297,3 +313,19 @@ class InvariantChecker:
         (when, changes), self._latest = self._latest, (0.0, ())
         mine = changes if when == self._cluster.clock.monotonic() else ()
         self._pass_on(Handled(process, client, request, response, mine))
+
+
+class _WitnessOfCluster:
+    """Witness of the network of one of several clusters. Implements Witness."""
+
+    def __init__(self, checker: InvariantChecker, cluster: str) -> None:
+        self._checker, self._cluster = checker, cluster
+
+    def sent(self, process: str, client: str, request: Request) -> None:
+        self._checker.sent(process, client, self._named(request))
+
+    def carried_out(self, process: str, client: str, request: Request, response: Response) -> None:
+        self._checker.carried_out(process, client, self._named(request), response)
+
+    def _named(self, request: Request) -> Request:
+        return replace(request, path=cluster_path(self._cluster, request.path))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Mapping
+
+from msgspec import Struct
 
 from kcm.actors.engine.dispatcher.requests import request_for
-from kcm.actors.engine.elector import Election
 from kcm.actors.engine.elector.lease import CLIENT
 from kcm.actors.faults.writes import THIEF
 from kcm.actors.hollow.behaviour import silence
@@ -33,12 +35,15 @@ from kcm.protocols.objects import controller_of, decode_object, is_deleting, mak
 from kcm.protocols.pods import pod_facts
 from kcm.protocols.resources import (
     CSI_DRIVERS,
+    LEASES,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
     STATEFULSETS,
     VOLUME_ATTACHMENTS,
     resource_path,
+    split_cluster,
+    split_path,
 )
 from kcm.runtime.apiserver.storage.store import DELETED, MODIFIED, StoreChange
 from kcm.runtime.client.api import Request
@@ -78,10 +83,17 @@ class NoWriteByFencedActors:
                     fail(f"{request.method} {request.path} is sent for incarnation {who[1]} of {who[0]}")
 
 
+class _Lease(Struct):
+    holder: str = ""
+    renewed_at: float = float("-inf")
+    stolen_at: float = float("-inf")
+
+
 class NoWriteWithoutLease:
     """Invariant: a manager starts no write or external call once its lease has expired or was taken over.
 
-    A request that started in time may reach the server later; a client cannot prevent this.
+    With several clusters, this is the Lease of the cluster in which the controller is at home. A request that started
+    in time may reach the server later; a client cannot prevent this.
     """
 
     name = "no write without the lease"
@@ -89,48 +101,52 @@ class NoWriteWithoutLease:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
-        self._elections: dict[str, Election | None] = {}
-        self._until: dict[str, float] = {}  # by process: virtual time until which its elector permits writes
-        self._holder = ""
-        self._renewed_at = float("-inf")
-        self._stolen_at = float("-inf")
+        self._homes: dict[str, dict[str, str]] = {}  # by process and client: cluster of the Lease
+        self._until: dict[tuple[str, str], float] = {}  # by process and cluster: end of the permission to write
+        self._leases: dict[str, _Lease] = {}  # by cluster
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
             case ProcessStarted(process, _):
-                self._elections[process] = self._cluster.processes[process].election
-                self._until.pop(process, None)
-            case Entitled(process, until):
-                self._until[process] = max(until, self._until.get(process, until))
+                specs = self._cluster.processes[process].specs
+                self._homes[process] = {spec.client or spec.name: spec.home_cluster for spec in specs}
+                self._until = {which: until for which, until in self._until.items() if which[0] != process}
+            case Entitled(process, until, cluster):
+                self._until[process, cluster] = max(until, self._until.get((process, cluster), until))
             case Committed(changes):
                 for change in changes:
-                    if change.storage == "leases.coordination.k8s.io" and change.key == make_key(*LEASE):
-                        self._lease_changed(decoded(change.raw)["spec"].get("holderIdentity") or "")
+                    cluster, storage = split_cluster(change.storage)
+                    if storage == LEASES.name and change.key == make_key(*LEASE):
+                        self._lease_changed(cluster, decoded(change.raw)["spec"].get("holderIdentity") or "")
             case Sent(process, client, request, _) if request.method != "GET" and client != CLIENT:
-                self._check_start(process, f"{request.method} {request.path}", fail)
-            case Called(process, call):
-                self._check_start(process, in_words(call), fail)
+                home = self._homes.get(process, {}).get(client, split_path(request.path)[0])
+                self._check_start(process, home, f"{request.method} {request.path}", fail)
+            case Called(process, call) if not self._cluster.clusters:
+                self._check_start(process, "", in_words(call), fail)
 
-    def _lease_changed(self, holder: str) -> None:
-        self._holder, self._renewed_at = holder, self._cluster.clock.monotonic()
+    def _lease_changed(self, cluster: str, holder: str) -> None:
+        lease = self._leases.setdefault(cluster, _Lease())
+        lease.holder, lease.renewed_at = holder, self._cluster.clock.monotonic()
         if holder == THIEF:
-            self._stolen_at = self._renewed_at
+            lease.stolen_at = lease.renewed_at
 
-    def _check_start(self, process: str, what: str, fail: Fail) -> None:
-        election = self._elections.get(process)
+    def _check_start(self, process: str, cluster: str, what: str, fail: Fail) -> None:
+        running = self._cluster.processes.get(process)
+        given = running.election if running is not None else None
+        election = given.get(cluster) if isinstance(given, Mapping) else given
         if election is None:
             return
         who, now = election.identity, self._cluster.clock.monotonic()
-        until = self._until.get(process)
+        lease, until = self._leases.get(cluster, _Lease()), self._until.get((process, cluster))
         if until is None:
             fail(f"{who} begins {what}, but has never held the lease")
         elif now >= until:
             fail(f"{who} begins {what} {now - until:.2f} s after its permission to write has ended")
-        elif now - self._stolen_at <= STOLEN:
+        elif now - lease.stolen_at <= STOLEN:
             return
-        elif self._holder != who:
-            fail(f"{who} begins {what}, but the holder of the lease is {self._holder!r}")
-        elif now >= self._renewed_at + election.lease_duration:
+        elif lease.holder != who:
+            fail(f"{who} begins {what}, but the holder of the lease is {lease.holder!r}")
+        elif now >= lease.renewed_at + election.lease_duration:
             fail(f"{who} begins {what}, but the lease has expired")
 
 

@@ -1,0 +1,96 @@
+"""Controllers that are at home on different clusters, under faults and with competing managers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.failure_reports import must_hold
+from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.invariants.observer import Entitled, Fail, Observation
+from kcm.actors.simulation.trials.scenario import Action, Scenario
+from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.objects import key_of
+from kcm.protocols.resources import CONFIGMAPS, Resource
+from kcm.runtime.faults.vocabulary import parse_faults
+from kcm.runtime.simulation.plan import draw_plan
+from tests.support.markers import is_marked, marker
+
+CLUSTERS = ("hub", "edge")
+
+
+def trial_of(resource: Resource) -> Trial:
+    """Return the trial of the controller that marks the ConfigMaps of one cluster."""
+
+    def create(name: str, cluster: SimulatedCluster) -> bool:
+        cluster.create(resource, {"metadata": {"name": name}})
+        return True
+
+    def unmark(name: str, cluster: SimulatedCluster) -> bool:
+        if cluster.get(resource, f"default/{name}") is not None:
+            cluster.merge(resource, f"default/{name}", {"data": None})
+        return True
+
+    def actions(scenario: Scenario) -> Iterator[Action]:
+        chance = scenario.chance(f"marks on {resource.cluster}")
+        for number, at in enumerate(scenario.times(chance, chance.randint(1, 4))):
+            name = f"{resource.cluster}-{number}"
+            yield Action(at, f"{name} is created", functools.partial(create, name))
+            if chance.random() < 0.5:
+                yield Action(at + chance.uniform(0.5, 9.0), f"{name} is unmarked", functools.partial(unmark, name))
+
+    def unsettled(cluster: SimulatedCluster) -> Iterator[str]:
+        for configmap in cluster.shown(resource, "default"):
+            if not is_marked(configmap):
+                yield f"{key_of(configmap)} on {resource.cluster} is not marked"
+
+    return Trial(
+        controller=f"marker-{resource.cluster}",
+        actions=actions,
+        unsettled=unsettled,
+        end_state=lambda cluster: {
+            resource.cluster: sorted((key_of(each), each.get("data")) for each in cluster.shown(resource, "default"))
+        },
+    )
+
+
+RESOURCES = tuple(CONFIGMAPS.on(cluster) for cluster in CLUSTERS)
+SETTING = Setting(
+    name="tests.faults.test_several_clusters:SETTING",
+    controllers=tuple(map(marker, RESOURCES)),
+    clusters=CLUSTERS,
+    trials=tuple(map(trial_of, RESOURCES)),
+    draw=functools.partial(draw_plan, resources=("*", "configmaps")),
+)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_configmaps_of_both_clusters_are_marked_after_faults(seed: int) -> None:
+    must_hold(seed, setting=SETTING)
+
+
+class Entitlements:
+    """Records the processes and clusters of the Leases that were held, and has no condition."""
+
+    name = "entitlements"
+    observes = (Entitled,)
+
+    def __init__(self) -> None:
+        self.seen: set[tuple[str, str]] = set()
+
+    def observe(self, observation: Observation, _fail: Fail) -> None:
+        if isinstance(observation, Entitled):
+            self.seen.add((observation.process, observation.cluster))
+
+
+def test_a_lost_lease_of_one_cluster_moves_only_its_controllers() -> None:
+    found = Entitlements()
+    setting = replace(SETTING, invariants=lambda _cluster, _scenario: (found,), elections=lambda _scenario: 2)
+    faults = parse_faults("partition 5..30 process=manager cluster=edge; partition 5..30 process=manager-2 cluster=hub")
+    must_hold(1, faults=faults, setting=setting)
+    assert ("manager-2", "edge") in found.seen
+    assert ("manager-2", "hub") not in found.seen
