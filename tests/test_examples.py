@@ -37,6 +37,7 @@ MORE_SEEDS = (
     *(f"test_certificate.py::test_secrets_match_the_certificates_after_faults[{seed}]" for seed in range(1, 4)),
     *(f"test_backup.py::test_copies_match_the_backups_after_faults[{seed}]" for seed in range(1, 4)),
     *(f"test_dns.py::test_zone_matches_the_records_after_faults[{seed}]" for seed in range(1, 4)),
+    *(f"test_copies.py::test_copies_match_their_sources_after_faults[{seed}]" for seed in range(1, 4)),
     *(f"test_database.py::test_database_matches_its_spec_after_faults[{seed}]" for seed in range(1, 4)),
 )
 

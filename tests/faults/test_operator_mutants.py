@@ -9,6 +9,7 @@ import pytest
 from kcm.actors.simulation.campaign.checks import check
 from kcm.actors.simulation.campaign.failure_reports import recorded, report
 from tests.faults.mutants.backups import BACKUPS, RECORDS
+from tests.faults.mutants.copies import CLUSTER_COPIES
 from tests.faults.mutants.databases import DATABASES
 from tests.faults.mutants.mutant import Mutant
 from tests.faults.mutants.tenants import TENANTS
@@ -52,11 +53,20 @@ DATABASE_CAUSES = {
     "dependents not watched": (12, r"Service default/orders\S* is missing|the Service selects"),
     "status without a look": (0, r"orders-\d is deleted before the replacement of orders-\d is ready"),
 }
+COPY_CAUSES = {
+    "surplus keys kept": (3, r"default/\w+ has \{.*\} on edge, and its source has \{.*\}"),
+    "owned across clusters": (0, r"default/\w+ on edge is owned by ConfigMap \w+, which is on hub"),
+    "others overwritten": (0, r"default/taken on edge is (MODIFIED|DELETED) by the operator, and was no copy"),
+    "deleted on the wrong cluster": (2, r"copy-controller may not delete default/\w+ of hub:v1/configmaps"),
+    "version of the other cluster": (1, r"update edge:configmaps default/\w+: Conflict"),
+    "copies not watched": (4, r"default/\w+ (is not on edge|has \{.*\} on edge)"),
+}
 OPERATORS = (
     ("tenant", TENANTS, TENANT_CAUSES),
     ("backup", BACKUPS, BACKUP_CAUSES),
     ("dns", RECORDS, RECORD_CAUSES),
     ("database", DATABASES, DATABASE_CAUSES),
+    ("copy", CLUSTER_COPIES, COPY_CAUSES),
 )
 CASES = [
     pytest.param(mutant, *causes[mutant.name], id=f"{operator}: {mutant.name}")

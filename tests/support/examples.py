@@ -9,11 +9,13 @@ sys.path.append(str(Path(__file__).parents[2] / "examples"))
 
 import backup_operator
 import certificate_operator
+import copy_operator
 import database_operator
 import dns_operator
 import tenant_operator
 import test_backup
 import test_certificate
+import test_copies
 import test_database
 import test_dns
 import test_tenant_faults
@@ -23,11 +25,13 @@ import website_controller
 __all__ = [
     "backup_operator",
     "certificate_operator",
+    "copy_operator",
     "database_operator",
     "dns_operator",
     "tenant_operator",
     "test_backup",
     "test_certificate",
+    "test_copies",
     "test_database",
     "test_dns",
     "test_tenant_faults",

@@ -1,0 +1,113 @@
+"""Mutants of examples/copy_operator.py: typical bugs of operators that work on several clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+from unittest import mock
+
+from msgspec.structs import replace
+
+from kcm import Object, Queue, Reconciliation, Watch
+from kcm.commands import delete, update
+from kcm.objects import is_deleting, own
+from kcm.outcomes import NotFound
+from kcm.specs import Read, itself
+from kcm.steps import must
+from tests.faults.mutants.mutant import Mutant
+from tests.support.examples import copy_operator, test_copies
+
+SETTING = test_copies.SETTING
+Copies, SOURCES, COPIES = copy_operator.Copies, copy_operator.SOURCES, copy_operator.COPIES
+
+
+def _with_copy(change: Callable[[Object, Object], Object]) -> AbstractContextManager[Any]:
+    """Change each wanted copy. change: called with the copy and its source."""
+    original = copy_operator.wanted_copy
+
+    def wanted(source: Object, copy: Object | None = None) -> Object:
+        return change(original(source, copy), source)
+
+    return mock.patch.object(copy_operator, "wanted_copy", wanted)
+
+
+def surplus_keys_kept() -> AbstractContextManager[Any]:
+    """Keys that the source no longer has remain in the copy, as `ensure` keeps what is not named."""
+
+    def only_present(wanted: Object, source: Object) -> Object:
+        return {**wanted, "data": source.get("data") or {}}
+
+    return _with_copy(only_present)
+
+
+def owned_across_clusters() -> AbstractContextManager[Any]:
+    """The source owns the copy: the garbage collector of the other cluster finds no such owner."""
+    return _with_copy(lambda wanted, source: own(wanted, by=source, of=SOURCES))
+
+
+def others_overwritten() -> AbstractContextManager[Any]:
+    """Every ConfigMap of the same name is taken for a copy."""
+    return mock.patch.object(copy_operator, "is_copy", return_value=True)
+
+
+# Changes and deletions of copies enqueue nothing.
+COPIES_UNWATCHED = replace(
+    copy_operator.COPIER,
+    queues=(Queue(watches=(Watch(SOURCES, to=itself, labels="example.com/copied=true"),)),),
+    reads=(Read(COPIES),),
+)
+
+
+@contextmanager
+def deleted_on_the_wrong_cluster() -> Iterator[None]:
+    """The copy is deleted by the name of its source, on the cluster of the source."""
+    reconcile = Copies.reconcile
+
+    def confused(self: Any, key: str) -> Reconciliation:
+        copy = self._copies.get(key)
+        if self._sources.get(key) is None and copy is not None and copy_operator.is_copy(copy):
+            yield from must(delete(SOURCES, key, depends_on=()), but=(NotFound,))
+            return None
+        return (yield from reconcile(self, key))
+
+    with mock.patch.object(Copies, "reconcile", confused):
+        yield
+
+
+@contextmanager
+def version_of_the_other_cluster() -> Iterator[None]:
+    """The copy is replaced with the version of its source, which means nothing on the other cluster."""
+    reconcile = Copies.reconcile
+
+    def confused(self: Any, key: str) -> Reconciliation:
+        source, copy = self._sources.get(key), self._copies.get(key)
+        if source is None or is_deleting(source) or copy is None or not copy_operator.is_copy(copy):
+            return (yield from reconcile(self, key))
+        if copy.get("data") != source.get("data"):
+            meta = {**copy["metadata"], "resourceVersion": source["metadata"]["resourceVersion"]}
+            yield from must(update(COPIES, {**copy, "metadata": meta, "data": source.get("data") or {}}))
+        return None
+
+    with mock.patch.object(Copies, "reconcile", confused):
+        yield
+
+
+CLUSTER_COPIES = (
+    *(
+        Mutant(name=name, source=source, mutation=mutation, setting=replace(SETTING))
+        for name, source, mutation in (
+            ("surplus keys kept", "a key that was removed from the source remains in the copy", surplus_keys_kept),
+            ("owned across clusters", "the collector of a cluster finds no owner on another", owned_across_clusters),
+            ("others overwritten", "an object of the same name is not a copy", others_overwritten),
+            ("deleted on the wrong cluster", "a key names an object on each cluster", deleted_on_the_wrong_cluster),
+            ("version of the other cluster", "versions of two clusters mean nothing", version_of_the_other_cluster),
+        )
+    ),
+    Mutant(
+        name="copies not watched",
+        source="a copy is changed by hand, and no event reports it",
+        mutation=nullcontext,
+        setting=replace(SETTING, controllers=(COPIES_UNWATCHED,)),
+    ),
+)
