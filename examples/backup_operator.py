@@ -3,6 +3,7 @@
 python examples/backup_service.py &
 kubectl apply -f examples/backup-crd.yml -f examples/backup.yml
 python examples/backup_operator.py --kubeconfig ~/.kube/config --backup-service=http://127.0.0.1:8080
+run-kcm manifests --name backup-operator examples/backup_operator.py:backup_spec
 """
 
 import sys

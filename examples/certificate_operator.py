@@ -4,6 +4,7 @@ Its webhooks set defaults, let no two Certificates have a name in common, and co
 
 kubectl apply -f examples/certificate-crd.yml
 python examples/certificate_operator.py --kubeconfig ~/.kube/config
+run-kcm manifests --name certificate-operator examples/certificate_operator.py:certificate_spec
 """
 
 import base64

@@ -2,6 +2,7 @@
 
 kubectl apply -f examples/database-crd.yml -f examples/backup-crd.yml -f examples/database.yml
 python examples/database_operator.py --kubeconfig ~/.kube/config
+run-kcm manifests --name database-operator examples/database_operator.py:DATABASE
 
 A Database with `backup: true` waits before an upgrade for a Backup, which backup_operator.py makes.
 """

@@ -4,7 +4,7 @@ python examples/dns_service.py &
 run-kcm dev examples/dns_operator.py:dns_spec
 
 Its CustomResourceDefinition, its role and its Deployment are generated from this file:
-run-kcm manifests examples/dns_operator.py:dns_spec | kubectl apply -f -
+run-kcm manifests --name dns-operator examples/dns_operator.py:dns_spec | kubectl apply -f -
 """
 
 import sys

@@ -2,6 +2,7 @@
 
 kubectl apply -f examples/tenant-crd.yml -f examples/tenant.yml
 python examples/tenant_operator.py --kubeconfig ~/.kube/config
+run-kcm manifests --name tenant-operator examples/tenant_operator.py:tenant_spec
 """
 
 import sys

@@ -2,7 +2,7 @@
 
 kubectl apply -f examples/website-crd.yml -f examples/website.yml
 python examples/website_controller.py --kubeconfig ~/.kube/config
-run-kcm manifests examples/website_controller.py:WEBSITE      # for a cluster with RBAC
+run-kcm manifests examples/website_controller.py:WEBSITE        # its role and its Deployment
 
 It runs beside the cluster's controller manager, with a Lease of its own.
 """

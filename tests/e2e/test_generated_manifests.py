@@ -1,4 +1,4 @@
-"""An operator on a real kube-apiserver with RBAC, with the rights of its generated manifests alone."""
+"""Operators on API servers with RBAC, with the rights of their generated manifests alone."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kcm.runtime.apiserver.process.launch import launch
+from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
 from tests.e2e.programs import ROOT, ending, spawn, until
 from tests.e2e.real_server import assets_or_skip, real_server
@@ -23,6 +25,7 @@ from kcm import main
 from tests.actors.command.generation.operators import SPEC
 sys.exit(main([SPEC], name="{NAME}", namespace="{NAMESPACE}"))
 """
+TENANTS = "/apis/example.com/v1/tenants"
 WEBSITES = "/apis/example.com/v1/namespaces/default/websites"
 
 
@@ -44,27 +47,74 @@ def apply_all(api: Api, text: str) -> None:
         assert created["metadata"]["name"] == obj["metadata"]["name"]
 
 
+def manifests_of(specs: str, *options: str) -> str:
+    command = [sys.executable, "-P", "-m", "kcm.actors.command", "manifests", specs, *options]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def kubeconfig_of_account(administrator: Path, name: str, *, namespace: str, directory: Path) -> Path:
+    """Write the kubeconfig of a ServiceAccount, with a new token, and check that the server authorizes its requests."""
+    account = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = Api(administrator).request("POST", f"{account}/token", request)["status"]["token"]
+    config = yaml.safe_load(administrator.read_text())
+    config["users"][0]["user"] = {"token": token}
+    kubeconfig = directory / "operator.kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(config))
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        Api(kubeconfig).get("/api/v1/namespaces/default/secrets")
+    with refused.value:
+        assert refused.value.code == 403
+    return kubeconfig
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(("may_bind", "reason"), [(True, "Provided"), (False, "")])
+def test_example_operator_grants_more_than_it_may_do_with_the_right_to_bind(
+    may_bind: bool, reason: str, tmp_path: Path
+) -> None:
+    text = manifests_of("examples/tenant_operator.py:tenant_spec", "--name=tenant-operator", "--namespace=tenants")
+    server = launch(ServerSettings(directory=tmp_path / "server"))
+    try:
+        api = Api(server.kubeconfig)
+        apply_all(api, text if may_bind else text.replace("  - bind\n", "  - get\n"))
+        # As the controller that aggregates ClusterRoles does, which does not run here.
+        rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
+        merge = "application/merge-patch+json"
+        api.request("PATCH", "/apis/rbac.authorization.k8s.io/v1/clusterroles/admin", {"rules": rules}, type=merge)
+        kubeconfig = kubeconfig_of_account(
+            server.kubeconfig, "tenant-operator", namespace="tenants", directory=tmp_path
+        )
+        flags = ("--leader-elect-resource-namespace=tenants", "--secure-port=0", f"--kubeconfig={kubeconfig}")
+        log = tmp_path / "operator.log"
+        with ending(spawn([sys.executable, str(ROOT / "examples" / "tenant_operator.py"), *flags], log)) as operator:
+            api.request("POST", TENANTS, next(yaml.safe_load_all((ROOT / "examples" / "tenant.yml").read_text())))
+            if may_bind:
+                until(lambda: reason_of_tenant(api) == reason, "it has its namespaces", why=operator.text)
+            else:
+                refused = "create rolebindings.rbac.authorization.k8s.io"
+                until(lambda: refused in operator.text(), "it may not grant", why=operator.text)
+                assert reason_of_tenant(api) == reason
+    finally:
+        server.stop()
+
+
+def reason_of_tenant(api: Api) -> str:
+    (tenant,) = api.get(TENANTS)["items"]
+    conditions = tenant.get("status", {}).get("conditions") or [{}]
+    return str(conditions[0].get("reason", ""))
+
+
 @pytest.mark.e2e
 @pytest.mark.cluster
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_an_operator_runs_with_the_rights_of_its_generated_manifests(tmp_path: Path) -> None:
-    command = [sys.executable, "-P", "-m", "kcm.actors.command", "manifests", SPECS, f"--namespace={NAMESPACE}"]
-    manifests = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    manifests = manifests_of(SPECS, f"--namespace={NAMESPACE}")
     with real_server(tmp_path, assets_or_skip()) as server:
         api = Api(server.kubeconfig)
         apply_all(api, manifests)
-        account = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{NAME}"
-        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-        token = api.request("POST", f"{account}/token", request)["status"]["token"]
-        config = yaml.safe_load(server.kubeconfig.read_text())
-        config["users"][0]["user"] = {"token": token}
-        kubeconfig = tmp_path / "operator.kubeconfig"
-        kubeconfig.write_text(yaml.safe_dump(config))
-        own = Api(kubeconfig)
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            own.get("/api/v1/namespaces/default/secrets")
-        assert refused.value.code == 403
+        kubeconfig = kubeconfig_of_account(server.kubeconfig, NAME, namespace=NAMESPACE, directory=tmp_path)
         file = tmp_path / "website_operator.py"
         file.write_text(OPERATOR)
         flags = [f"--{what}kubeconfig={kubeconfig}" for what in ("", "authentication-", "authorization-")]
