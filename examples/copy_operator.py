@@ -9,6 +9,7 @@ import sys
 
 from kcm import ControllerSpec, Key, Object, Queue, Reconciliation, Resource, Tables, Watch, main
 from kcm.commands import create, delete, record
+from kcm.manifests import Permission
 from kcm.objects import is_deleting, labels_of
 from kcm.outcomes import NotFound
 from kcm.specs import itself
@@ -65,6 +66,7 @@ COPIER = ControllerSpec(
         ),
     ),
     build=lambda context: Copies(context.tables),
+    permissions=(Permission(COPIES, ("create", "patch", "delete")),),
 )
 
 if __name__ == "__main__":

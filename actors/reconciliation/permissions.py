@@ -45,29 +45,34 @@ def declares_permissions(spec: ControllerSpec) -> bool:
     return spec.permissions is not None
 
 
-def grants_of(spec: ControllerSpec, options: Options) -> tuple[Grant, ...]:
+def grants_of(spec: ControllerSpec, options: Options, cluster: str = "") -> tuple[Grant, ...]:
     """Return the permissions of a controller: `list` and `watch` of its watches and reads, and those that it declares.
 
     All controllers may record events, in the namespaces of their other permissions.
 
     options: on which namespaces and watches may depend.
+    cluster: of which the permissions are, if the controller works on several.
 
     Raises TypeError or ValueError for invalid namespaces.
     """
     spec = spec.adapted(spec, options)
     found: list[Grant] = []
     where: dict[str, set[str] | None] = {}  # by resource: the namespaces of its watches; None for all
-    for selecting in (each.resolved(options) for each in spec.selecting):
+    selected = [each.resolved(options) for each in spec.selecting if each.resource.cluster == cluster]
+    declared = [permission for permission in spec.permissions or () if permission.resource.cluster == cluster]
+    if cluster and not selected and not declared:
+        return ()
+    for selecting in selected:
         resource, namespaces = selecting.resource, selecting.selection.namespaces
         known = where.get(resource.id, set())
         where[resource.id] = None if namespaces is None or known is None else {*known, *namespaces}
-    for selecting in spec.selecting:
+    for selecting in selected:
         resource, only = selecting.resource, _ONE_NAME.fullmatch(selecting.fields)
         names = (only[1],) if only else ()
         found += _grants(resource, "", ("list", "watch"), where[resource.id], names)
     if spec.discovers is not None:
         found.append(Grant("", "*", "*", ("list", "watch")))
-    for permission in spec.permissions or ():
+    for permission in declared:
         spaces = where.get(permission.resource.id) if permission.namespaces is None else permission.namespaces
         verbs = [verb for each in permission.verbs for verb in (ENSURE if each == "ensure" else (each,))]
         found += _grants(permission.resource, permission.subresource, verbs, spaces, permission.names)
@@ -119,8 +124,13 @@ def policy_rule(group: str, resources: Sequence[str], verbs: Sequence[str], name
     return {**rule, "resourceNames": [*names]} if names else rule
 
 
-def grants_by_client(specs: Iterable[ControllerSpec], options: Options) -> Mapping[str, tuple[Grant, ...] | None]:
-    """Return the permissions of each API client of these controllers; None if a spec declares none."""
+def grants_by_client(
+    specs: Iterable[ControllerSpec], options: Options, cluster: str = ""
+) -> Mapping[str, tuple[Grant, ...] | None]:
+    """Return the permissions of each API client of these controllers; None if a spec declares none.
+
+    cluster: see grants_of.
+    """
     found: dict[str, tuple[Grant, ...] | None] = {}
     for spec in specs:
         client = spec.client or spec.name
@@ -128,5 +138,5 @@ def grants_by_client(specs: Iterable[ControllerSpec], options: Options) -> Mappi
         if before is None or not declares_permissions(spec):
             found[client] = None
         else:
-            found[client] = (*before, *grants_of(spec, options))
+            found[client] = (*before, *grants_of(spec, options, cluster))
     return found

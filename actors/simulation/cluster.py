@@ -147,7 +147,7 @@ class SimulatedCluster:
         self.world.trace = self.trace
         self.injector = Injector(faults, seed=seed, clock=self.clock)
         for network in self.networks:
-            network.witnesses.append(self.permissions)
+            network.witnesses.append(self.permissions.on(network.cluster))
             network.trace = self.trace
             network.injector = self.injector if faults else None
         if faults:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.permissions import Grant, grants_by_client, policy_rule
 from kcm.actors.simulation.processes import Processes
-from kcm.protocols.resources import split_path
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.client.api import Request, Response
+from kcm.runtime.simulation.network import Witness
 
 NAME = "controllers have the permissions that they need"
 
@@ -30,19 +30,25 @@ class PermissionCheck:
         self.report: Callable[[str], None] = self.missing.append
         self._processes = processes
         self._known: set[str] = set()
-        self._grants: dict[tuple[str, int], Mapping[str, tuple[Grant, ...] | None]] = {}  # by process and its start
+        # By process, its start, and the cluster.
+        self._grants: dict[tuple[str, int, str], Mapping[str, tuple[Grant, ...] | None]] = {}
 
-    def sent(self, process: str, client: str, request: Request) -> None:
+    def on(self, cluster: str) -> Witness:
+        """Return the witness of the network of a cluster. cluster: "" in a world with one."""
+        return _WitnessOfCluster(self, cluster) if cluster else self
+
+    def sent(self, process: str, client: str, request: Request, *, cluster: str = "") -> None:
+        """Check a request. cluster: where it goes, in a world with several."""
         running = self._processes.running.get(process)
         if running is None or request.user:
             return
-        which = process, running.starts
+        which = process, running.starts, cluster
         if which not in self._grants:
-            self._grants[which] = grants_by_client(running.specs, running.options or Options())
+            self._grants[which] = grants_by_client(running.specs, running.options or Options(), cluster)
         grants = self._grants[which].get(client)
         if grants is None:
             return
-        text = missing_permission(client, grants, request)
+        text = missing_permission(client, grants, request, cluster)
         if text and text not in self._known:
             self._known.add(text)
             self.report(text)
@@ -57,9 +63,22 @@ class PermissionCheck:
             raise MissingPermissionError("\n".join(found))
 
 
-def missing_permission(controller: str, grants: tuple[Grant, ...], request: Request) -> str:
+class _WitnessOfCluster:
+    """Witness of the network of one of several clusters."""
+
+    def __init__(self, check: PermissionCheck, cluster: str) -> None:
+        self._check, self._cluster = check, cluster
+
+    def sent(self, process: str, client: str, request: Request) -> None:
+        self._check.sent(process, client, request, cluster=self._cluster)
+
+    def carried_out(self, process: str, client: str, request: Request, response: Response) -> None:
+        """Do nothing, as PermissionCheck."""
+
+
+def missing_permission(controller: str, grants: tuple[Grant, ...], request: Request, cluster: str = "") -> str:
     """Return what a request lacks, and how to declare it; "" if it is permitted."""
-    info = RequestInfo.of(request.method, split_path(request.path)[1], request.query)
+    info = RequestInfo.of(request.method, request.path, request.query)
     if not info.is_resource_request or info.group in ("authorization.k8s.io", "authentication.k8s.io"):
         return ""
     resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
@@ -68,6 +87,9 @@ def missing_permission(controller: str, grants: tuple[Grant, ...], request: Requ
         if grant.allows(verb=info.verb, group=info.group, resource=resource, namespace=namespace, name=info.name):
             return ""
     what = f"{resource}.{info.group}" if info.group else resource
+    of_cluster = f'.on("{cluster}")' if cluster else ""
+    if cluster:
+        what = f"{cluster}:{what}"
     elsewhere = sorted(
         {grant.namespace for grant in grants if grant.resource == resource and grant.group == info.group}
     )
@@ -75,6 +97,6 @@ def missing_permission(controller: str, grants: tuple[Grant, ...], request: Requ
     subresource = f', "{info.subresource}"' if info.subresource else ""
     rule = policy_rule(info.group, [resource], [info.verb])
     return (
-        f"{controller} may not {info.verb} {what}{where}: declare Permission(<{info.resource}>, "
+        f"{controller} may not {info.verb} {what}{where}: declare Permission(<{info.resource}>{of_cluster}, "
         f'("{info.verb}",){subresource}) in the permissions of its spec; the missing rule is {rule}'
     )

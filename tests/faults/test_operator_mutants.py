@@ -57,8 +57,8 @@ COPY_CAUSES = {
     "surplus keys kept": (3, r"default/\w+ has \{.*\} on edge, and its source has \{.*\}"),
     "owned across clusters": (0, r"default/\w+ on edge is owned by ConfigMap \w+, which is on hub"),
     "others overwritten": (0, r"default/taken on edge is (MODIFIED|DELETED) by the operator, and was no copy"),
-    "deleted on the wrong cluster": (2, r"copy-controller may not delete default/\w+ of hub:v1/configmaps"),
-    "version of the other cluster": (1, r"update edge:configmaps default/\w+: Conflict"),
+    "deleted on the wrong cluster": (2, r"copy-controller may not delete (default/\w+ of )?hub:(v1/)?configmaps"),
+    "version of the other cluster": (1, r"patch edge:configmaps default/\w+: Conflict"),
     "copies not watched": (4, r"default/\w+ (is not on edge|has \{.*\} on edge)"),
 }
 OPERATORS = (

@@ -22,11 +22,13 @@ from kcm.manifests import Permission
 from tests.support.examples import (
     backup_operator,
     certificate_operator,
+    copy_operator,
     database_operator,
     dns_operator,
     tenant_operator,
     test_backup,
     test_certificate,
+    test_copies,
     test_database,
     test_dns,
     test_tenant_faults,
@@ -40,8 +42,10 @@ OPERATORS: dict[str, tuple[ControllerSpec, Setting]] = {
     "backup_operator.py:backup_spec": (backup_operator.backup_spec(), test_backup.SETTING),
     "database_operator.py:DATABASE": (database_operator.DATABASE, test_database.SETTING),
     "dns_operator.py:dns_spec": (dns_operator.dns_spec(), test_dns.SETTING),
+    "copy_operator.py:COPIER": (copy_operator.COPIER, test_copies.SETTING),
     "certificate_operator.py:certificate_spec": (certificate_operator.certificate_spec(), test_certificate.SETTING),
 }
+ARGUMENTS = {"copy_operator.py:COPIER": ("--cluster=edge", "--", "--kubeconfig=clusters")}
 EXAMPLES = Path(backup_operator.__file__).parent
 SEEDS = range(12)  # one of them must need the permission
 
@@ -83,6 +87,7 @@ def test_missing_permission_is_found_and_named(spec: ControllerSpec, setting: Se
     resource = permission.resource
     what = f"{resource.plural}/{permission.subresource}" if permission.subresource else resource.plural
     name = f"{what}.{resource.group}" if resource.group else what
+    name = f"{resource.cluster}:{name}" if resource.cluster else name
     assert re.search(rf"{spec.name} may not \w+ {re.escape(name)}: declare Permission\(<{resource.plural}>", found), (
         found
     )
@@ -92,7 +97,7 @@ def test_missing_permission_is_found_and_named(spec: ControllerSpec, setting: Se
 def test_manifests_of_an_example_have_its_definition_and_its_role(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_kcm.main(["manifests", str(EXAMPLES / name)]) == 0
+    assert run_kcm.main(["manifests", str(EXAMPLES / name), *ARGUMENTS.get(name, ())]) == 0
     objects = list(yaml.safe_load_all(capsys.readouterr().out))
     spec, _ = OPERATORS[name]
     crds = [obj["metadata"]["name"] for obj in objects if obj["kind"] == "CustomResourceDefinition"]

@@ -18,7 +18,7 @@ from kcm.actors.command.generation.manifests import GenerationError, OperatorPro
 from kcm.actors.command.generation.programs import NoSpecsError, load_specs
 from kcm.actors.command.manifests import Manifest, ManifestError, check_manifests
 from kcm.actors.options import InvalidOptionsError, Options, OtherProgram
-from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.actors.reconciliation.specs import ControllerSpec, clusters_of
 from kcm.protocols.objects import Object
 from kcm.runtime.flags.declaration import FlagError
 
@@ -44,6 +44,7 @@ def main(argv: Sequence[str]) -> int:
             specs=specs,
             options=_options(name, namespace, specs, flags),
             arguments=flags,
+            cluster=_cluster(arguments.cluster, specs),
         )
         files = manifests_of(program)
         check_manifests(Manifest(file, obj) for file, objects in files.items() for obj in objects)
@@ -57,6 +58,9 @@ def main(argv: Sequence[str]) -> int:
         return 1
     for note in notes_on(specs):
         print(f"Note: {note}", file=sys.stderr)
+    if clusters := clusters_of(specs):
+        needs = f"the program needs a kubeconfig with contexts for {', '.join(clusters)}: mount it into its pods"
+        print(f"Note: {needs}", file=sys.stderr)
     return 0
 
 
@@ -93,6 +97,16 @@ def _options(name: str, namespace: str, specs: Sequence[ControllerSpec], flags: 
     """Return the options that the program has with these flags. Raises FlagError and InvalidOptionsError."""
     defaults = {"leader-elect-resource-name": name, "leader-elect-resource-namespace": namespace}
     return read_options(flags, controllers=specs, other=OtherProgram(name=name, defaults=defaults))
+
+
+def _cluster(chosen: str, specs: Sequence[ControllerSpec]) -> str:
+    """Return the cluster to generate for; "" for a program with one. Raises ValueError."""
+    clusters = clusters_of(specs)
+    if clusters and chosen not in clusters:
+        raise ValueError(f"the controllers work on {', '.join(clusters)}: name one with --cluster, not {chosen!r}")
+    if chosen and not clusters:
+        raise ValueError(f"the controllers work on one cluster, without a name, not on {chosen!r}")
+    return chosen
 
 
 def _default_name(argument: str, specs: Sequence[ControllerSpec]) -> str:
@@ -136,5 +150,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--namespace", type=_name, help="namespace of its pods (default: its name)")
     parser.add_argument("--image", help="image of its container (default NAME:latest)")
+    parser.add_argument(
+        "--cluster", default="", help="the one to write for, if the controllers work on several (RESOURCE.on(…))"
+    )
     parser.add_argument("--replicas", type=_count, default=2, help="number of pods (default %(default)s)")
     return parser

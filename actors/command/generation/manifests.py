@@ -53,6 +53,7 @@ class OperatorProgram(Struct, frozen=True, kw_only=True):
     name: of the program, its Lease, and of all generated objects.
     namespace: of its pods.
     arguments: flags of the program.
+    cluster: for which to generate, if the controllers work on several.
     """
 
     name: str
@@ -62,6 +63,12 @@ class OperatorProgram(Struct, frozen=True, kw_only=True):
     options: Options
     replicas: int = 2
     arguments: tuple[str, ...] = ()
+    cluster: str = ""
+
+    @property
+    def homes(self) -> frozenset[str]:
+        """Return the clusters with a Lease of the program; only "" with one cluster."""
+        return frozenset(spec.home_cluster for spec in self.specs)
 
     @property
     def serving(self) -> WebhookServing:
@@ -77,7 +84,7 @@ def manifests_of(program: OperatorProgram) -> dict[str, list[Object]]:
         "namespace.yaml": [namespace_of_program(program)],
         "crds.yaml": custom_resource_definitions(program.specs, program.serving),
         "rbac.yaml": rbac_of(program),
-        "deployment.yaml": [deployment_of(program)],
+        "deployment.yaml": [deployment_of(program)] if program.cluster in program.homes else [],
         "webhooks.yaml": webhooks_of(program),
     }
     return {name: objects for name, objects in files.items() if objects}
@@ -227,7 +234,9 @@ def all_grants(program: OperatorProgram) -> list[Grant]:
             raise GenerationError(
                 f"{spec.name} does not declare what it writes: permissions=(Permission(…), …), () for nothing"
             )
-        grants += grants_of(spec, program.options)
+        grants += grants_of(spec, program.options, program.cluster)
+    if program.cluster not in program.homes:
+        return grants
     own, leases = program.namespace, LEASES.plural
     if is_namespaced(grants):
         grants.append(Grant(own, EVENTS.group, EVENTS.plural, ("create", "patch")))  # about the Lease
@@ -277,7 +286,8 @@ def rbac_of(program: OperatorProgram) -> list[Object]:
         kind = "Role" if namespace else "ClusterRole"
         role = {**_object(f"{RBAC}/v1", kind, name, namespace), "rules": rules[namespace]}
         objects += [role, _binding(name, namespace, kind, name, subject)]
-    objects.append(_binding(f"{name}-authentication-reader", KUBE_SYSTEM, "Role", AUTHENTICATION_READER, subject))
+    if program.cluster in program.homes:
+        objects.append(_binding(f"{name}-authentication-reader", KUBE_SYSTEM, "Role", AUTHENTICATION_READER, subject))
     return objects
 
 

@@ -10,7 +10,7 @@ from unittest import mock
 from msgspec.structs import replace
 
 from kcm import Object, Queue, Reconciliation, Watch
-from kcm.commands import delete, update
+from kcm.commands import delete, patch
 from kcm.objects import is_deleting, own
 from kcm.outcomes import NotFound
 from kcm.specs import Read, itself
@@ -77,7 +77,7 @@ def deleted_on_the_wrong_cluster() -> Iterator[None]:
 
 @contextmanager
 def version_of_the_other_cluster() -> Iterator[None]:
-    """The copy is replaced with the version of its source, which means nothing on the other cluster."""
+    """The precondition of a patch is the version of the source, which means nothing on the other cluster."""
     reconcile = Copies.reconcile
 
     def confused(self: Any, key: str) -> Reconciliation:
@@ -85,8 +85,8 @@ def version_of_the_other_cluster() -> Iterator[None]:
         if source is None or is_deleting(source) or copy is None or not copy_operator.is_copy(copy):
             return (yield from reconcile(self, key))
         if copy.get("data") != source.get("data"):
-            meta = {**copy["metadata"], "resourceVersion": source["metadata"]["resourceVersion"]}
-            yield from must(update(COPIES, {**copy, "metadata": meta, "data": source.get("data") or {}}))
+            version = {"resourceVersion": source["metadata"]["resourceVersion"]}
+            yield from must(patch(COPIES, key, {"metadata": version, "data": source.get("data")}))
         return None
 
     with mock.patch.object(Copies, "reconcile", confused):

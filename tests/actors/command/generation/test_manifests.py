@@ -10,11 +10,14 @@ import pytest
 import yaml
 from msgspec.structs import replace
 
+from kcm import ControllerSpec, Queue, Watch
 from kcm.actors.command import run_kcm
 from kcm.actors.command.generation.command import yaml_text
+from kcm.commands import patch
 from kcm.manifests import Definition, DefinitionFile, GenerationError, Permission, custom_resource_definitions
 from kcm.outcomes import CommandError, Invalid
 from kcm.protocols.resources import CUSTOM_RESOURCE_DEFINITIONS
+from kcm.specs import itself
 from kcm.testing import SimulatedCluster
 from tests.actors.command.generation import operators
 from tests.actors.command.generation.operators import CONFIGMAPS, IN_SHOP, SPEC, WEBSITES
@@ -270,3 +273,62 @@ def test_a_permission_by_name_is_a_rule_of_that_name(capsys: pytest.CaptureFixtu
         Permission(CONFIGMAPS, ("ensure",), names=("a",))
     objects = manifests(capsys, f"{HERE}:BINDING")
     assert ("bind", "clusterroles", "admin") in rules(objects, "ClusterRole")
+
+
+COPIER = str(Path(__file__).parents[4] / "examples" / "copy_operator.py") + ":COPIER"
+KUBECONFIG = ("--", "--kubeconfig=/etc/clusters/kubeconfig")
+
+
+def test_each_cluster_has_its_own_role_and_the_home_has_the_pods(capsys: pytest.CaptureFixture[str]) -> None:
+    hub = manifests(capsys, COPIER, "--cluster=hub", *KUBECONFIG)
+    edge = manifests(capsys, COPIER, "--cluster=edge", *KUBECONFIG)
+    in_every_home = {("create", "tokenreviews"), ("create", "subjectaccessreviews")}
+    assert rules(hub, "ClusterRole") == {("list watch", "configmaps"), ("create patch", "events"), *in_every_home}
+    assert rules(edge, "ClusterRole") == {
+        ("list watch create patch delete", "configmaps"),
+        ("create patch", "events"),
+    }
+    assert rules(hub, "Role", "copy-controller") == {
+        ("create", "leases"),
+        ("get update", "leases", "copy-controller"),
+    }
+    assert of_kind(edge, "Role") == []
+    (deployment,) = of_kind(hub, "Deployment")
+    assert deployment["spec"]["template"]["spec"]["containers"][0]["args"] == ["--kubeconfig=/etc/clusters/kubeconfig"]
+    assert of_kind(edge, "Deployment") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ((COPIER, *KUBECONFIG), "the controllers work on hub, edge: name one with --cluster, not ''"),
+        ((COPIER, "--cluster=moon", *KUBECONFIG), "name one with --cluster, not 'moon'"),
+        ((f"{HERE}:SPEC", "--cluster=hub"), "the controllers work on one cluster, without a name, not on 'hub'"),
+        ((COPIER, "--cluster=hub"), "--kubeconfig is required, with a context for each of the clusters hub, edge"),
+    ],
+)
+def test_cluster_that_does_not_fit_is_an_error(
+    arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_kcm.main(["manifests", *arguments]) == 1
+    assert text in capsys.readouterr().err
+
+
+def test_a_request_to_the_wrong_cluster_is_a_missing_permission() -> None:
+    sources, copies = CONFIGMAPS.on("hub"), CONFIGMAPS.on("edge")
+
+    class Confused:
+        def reconcile(self, key: str) -> Any:
+            yield patch(sources, key, {"data": {"a": "1"}})
+
+    spec = ControllerSpec(
+        name="confused",
+        queues=(Queue(watches=(Watch(sources, to=itself, namespaces=("default",)),)),),
+        build=lambda _context: Confused(),
+        permissions=(Permission(copies, ("patch",)),),
+    )
+    world = SimulatedCluster(clusters=("hub", "edge"))
+    world.manager(controllers=(spec,))
+    world.create(sources, {"metadata": {"name": "settings"}})
+    with pytest.raises(AssertionError, match=r"confused may not patch hub:configmaps.*<configmaps>\.on\(\"hub\"\)"):
+        world.run_for(5)
