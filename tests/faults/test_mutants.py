@@ -85,7 +85,7 @@ FIRST = {
     "names of claims are applied one by one": 2,
     "a claim gets another name at each try": 1,
     "a PodGroup goes as the cache shows its pods": 3,
-    "allocations in flight are not seen": 2,
+    "allocations in flight are not seen": 6,
     "outdated slices count": 3,
     "reservations are not compared": 10,
     "conditions of rules are final": 163,

@@ -54,13 +54,15 @@ class Filters:
 
         Raises AllocationError if a claim or DeviceClass of the pod is invalid.
         """
-        why = misfits(attempt.demand, node, usage)
+        why: Sequence[str] = misfits(attempt.demand, node, usage)
+        if why and attempt.devices.extended:
+            why = [reason for reason in why if not attempt.devices.delegates(reason.removeprefix(INSUFFICIENT), node)]
         if not why and self._volumes is not None and attempt.claimed is not NOTHING:
             why = self._volumes.misfits(attempt.claimed, node, usage)
         if not why and attempt.neighbours is not None:
             why = attempt.neighbours.misfits(node, removed)
         if not why and self._devices is not None and attempt.devices is not NO_DEVICES:
-            why = self._devices.misfits(attempt.devices, node)
+            why = self._devices.misfits(attempt.devices, attempt.pod, node)
         return why
 
 

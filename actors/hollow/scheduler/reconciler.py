@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from kcm.actors.hollow.scheduler.demand import Demand, demand_of
-from kcm.actors.hollow.scheduler.devices.claim_facts import has_claims
+from kcm.actors.hollow.scheduler.devices.claim_facts import has_claims, requires_devices
 from kcm.actors.hollow.scheduler.devices.claims import NO_CLAIMS, NO_DEVICES, PodDevices
 from kcm.actors.hollow.scheduler.devices.requests import AllocationError
 from kcm.actors.hollow.scheduler.filters import Filters, Rejection, SchedulingAttempt, counted
@@ -103,7 +103,7 @@ class HollowScheduler:
             message = f"{unusable_message(len(self._snapshot), err)} not found"
             return (yield from self._wait(attempt, placements, message, PreemptionPlan(keeps_nomination=True)))
         try:
-            if self._devices is not None and has_claims(pod):
+            if self._devices is not None and requires_devices(pod):
                 attempt = attempt._replace(devices=self._devices.requested(pod))
             chosen, rejections = self._search.choose(attempt, placements, self._first_choices(attempt))
         except UnresolvableError as err:
@@ -181,7 +181,7 @@ class HollowScheduler:
         about_pods = (pod["spec"].get("affinity") or {}).keys() & {"podAffinity", "podAntiAffinity"}
         if about_pods or pod["spec"].get("topologySpreadConstraints"):
             changes += self._pods.version
-        return changes + self._devices.version if self._devices is not None and has_claims(pod) else changes
+        return changes + self._devices.version if self._devices is not None and requires_devices(pod) else changes
 
     def _too_early(self, key: Key, pod: Object, demand: Demand, placements: Placements) -> RequeueAfter | None:
         if key not in self._unschedulable:

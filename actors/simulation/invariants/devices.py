@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from kcm.actors.hollow.scheduler.devices.claim_facts import claim_references, devices_of
+from kcm.actors.hollow.scheduler.devices.extended_resources import extended_names
 from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
 from kcm.protocols.conditions import is_true
 from kcm.protocols.node_affinity import terms_of
 from kcm.protocols.objects import Key, Object, is_deleting, make_key, name_of, namespace_of, uid_of
 from kcm.protocols.pods import is_terminal, pod_facts
-from kcm.protocols.resource_claims import allocation_of, is_reserved_for
+from kcm.protocols.resource_claims import allocation_of, extended_claim_name, is_reserved_for
 from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
 CLAIMS, PODS = "resourceclaims.resource.k8s.io", "pods"
@@ -70,14 +71,17 @@ class DevicesAllocatedOnce:
         if change.type == ADDED:
             return
         node = pod["spec"]["nodeName"]
-        for reference in claim_references(pod):
-            claim = self._claims.get(make_key(namespace_of(pod), reference.name or ""))
+        names = [reference.name or "" for reference in claim_references(pod)]
+        if extended_names(pod):
+            names.append(extended_claim_name(pod))
+        for name in names:
+            claim = self._claims.get(make_key(namespace_of(pod), name))
             if claim is None or not is_reserved_for(pod, claim, accept_group=False):
-                fail(f"pod {change.key} is bound, but its claim {reference.name} is not reserved for it")
+                fail(f"pod {change.key} is bound, but its claim {name!r} is not reserved for it")
                 continue
             selector = (allocation_of(claim) or {}).get("nodeSelector")
             if selector is not None and not any(term.matches(node, {}) for term in terms_of(selector)):
-                fail(f"pod {change.key} is bound to {node}, but its claim {reference.name} is allocated elsewhere")
+                fail(f"pod {change.key} is bound to {node}, but its claim {name!r} is allocated elsewhere")
 
 
 def _dedicated(claim: Object) -> list[str]:

@@ -9,17 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from kcm.actors.hollow.scheduler.devices.extended_resources import extended_names
 from kcm.actors.hollow.scheduler.devices.inventory import DeviceId
 from kcm.actors.reconciliation import Index
 from kcm.protocols.conditions import is_true
 from kcm.protocols.objects import Object, make_key, namespace_of
-from kcm.protocols.resource_claims import allocation_of, claim_entries, claim_name, claim_names, consumer_of
+from kcm.protocols.resource_claims import (
+    allocation_of,
+    claim_entries,
+    claim_name,
+    claim_names,
+    consumer_of,
+    extended_claim_name,
+)
 from kcm.protocols.resources import PODS, RESOURCE_CLAIMS
 from kcm.protocols.times import format_time, parse_time
 
 BINDING_TIMEOUT = 600.0  # seconds for the binding conditions of devices
 MOST_ALTERNATIVES = 8  # of one request
-PENDING = "*"  # value of the index for unassigned pods with claims
+PENDING = "*"  # value of the index for unassigned pods that require devices
 DEDICATED, SHARED = "dedicated ", "shared "
 
 
@@ -48,10 +56,16 @@ def has_claims(pod: Mapping[str, Any]) -> bool:
     return bool((pod.get("spec") or {}).get("resourceClaims"))
 
 
+def requires_devices(pod: Mapping[str, Any]) -> bool:
+    """Report whether the pod has claims, or requests an extended resource that a DeviceClass may provide."""
+    return has_claims(pod) or bool(extended_names(pod))
+
+
 def _users(pod: Object) -> Iterable[str]:
-    if not has_claims(pod):
+    if not requires_devices(pod):
         return ()
-    keys = [make_key(namespace_of(pod), name) for name in claim_names(pod)]
+    names = filter(None, (*claim_names(pod), extended_claim_name(pod)))
+    keys = [make_key(namespace_of(pod), name) for name in names]
     return keys if pod["spec"].get("nodeName") else [PENDING, *keys]
 
 

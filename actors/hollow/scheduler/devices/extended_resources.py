@@ -1,16 +1,73 @@
-"""Extended resources that are provided by devices: the requests of the claim that the scheduler creates for a pod.
+"""Extended resources that are provided by devices, and the claim that the scheduler creates for a pod with them.
 
-Source: kubernetes v1.36 pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go,
-createRequestsAndMappings.
+Source: kubernetes v1.36 pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go;
+staging/src/k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kcm.protocols.objects import Object
+from kcm.actors.controllers.shared.generated_names import lasting_name
+from kcm.protocols.objects import Key, Object, metadata, name_of, namespace_of, owner_reference
 from kcm.protocols.quantities import parse_quantity
+from kcm.protocols.quota.names import DEVICE_CLASS, is_counted_in_pods
+from kcm.protocols.resource_claims import EXTENDED_RESOURCE_CLAIM
+from kcm.protocols.times import parse_time
+
+
+def extended_names(pod: Mapping[str, Any]) -> set[str]:
+    """Return the resources that containers of the pod request, and that devices may provide."""
+    spec = pod.get("spec") or {}
+    containers = (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+    return {
+        name
+        for container in containers
+        for name, amount in ((container.get("resources") or {}).get("requests") or {}).items()
+        if "/" in name and is_counted_in_pods(name) and parse_quantity(amount) > 0
+    }
+
+
+def classes_by_resource(classes: Iterable[Object]) -> dict[str, str]:
+    """Return the name of the DeviceClass that provides each extended resource.
+
+    Of several classes for one extended resource the newest is chosen, and of equally old ones the one with the lowest
+    name.
+    """
+    found: dict[str, str] = {}
+    by_name = sorted(classes, key=name_of, reverse=True)
+    for device_class in sorted(by_name, key=_created):
+        found[f"{DEVICE_CLASS}{name_of(device_class)}"] = name_of(device_class)
+        extended = (device_class.get("spec") or {}).get("extendedResourceName")
+        if extended:
+            found[extended] = name_of(device_class)
+    return found
+
+
+def _created(device_class: Object) -> float:
+    stamp = metadata(device_class).get("creationTimestamp")
+    return parse_time(stamp) if stamp else 0.0
+
+
+def is_extended_claim(claim: Mapping[str, Any]) -> bool:
+    return (metadata(claim).get("annotations") or {}).get(EXTENDED_RESOURCE_CLAIM) == "true"
+
+
+def new_claim(pod: Object, requests: Sequence[Object], *, taken: Callable[[Key], bool]) -> Object:
+    """Build the claim of a pod for these device requests. Equal arguments give claims of the same name."""
+    base = f"{name_of(pod)}-extended-resources-"
+    owner = owner_reference(pod, api_version="v1", kind="Pod")
+    return {
+        "metadata": {
+            "name": lasting_name(pod, "extended resources", base=base, taken=taken),
+            "generateName": base,
+            "namespace": namespace_of(pod),
+            "annotations": {EXTENDED_RESOURCE_CLAIM: "true"},
+            "ownerReferences": [{name: value for name, value in owner.items() if name != "blockOwnerDeletion"}],
+        },
+        "spec": {"devices": {"requests": list(requests)}},
+    }
 
 
 class ExtendedRequests(NamedTuple):

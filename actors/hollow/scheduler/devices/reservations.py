@@ -29,7 +29,7 @@ LATEST_WRITE = 60.0  # seconds after which the server does not apply a write any
 class Reservation(Struct, frozen=True):
     """Allocation that is being written.
 
-    claim: key of the claim.
+    claim: key of the claim; "" for a claim that does not exist yet.
     pod: uid of the pod for which the claim is allocated.
     expires: monotonic time from which on the write cannot have an effect; infinite while it is in progress.
     """
@@ -72,8 +72,9 @@ class Reservations:
     def release(self, claims: Lister, *, now: float) -> None:
         """Release the reservations of deleted and of allocated claims, and expired ones."""
         for uid, reservation in list(self._known.items()):
-            claim = claims.get(reservation.claim)
-            if claim is None or uid_of(claim) != uid or allocation_of(claim) or now >= reservation.expires:
+            claim = claims.get(reservation.claim) if reservation.claim else None
+            is_over = claim is None or uid_of(claim) != uid or bool(allocation_of(claim))
+            if now >= reservation.expires or (is_over and reservation.claim):
                 self.remove(uid)
 
     def has_dedicated(self, device: DeviceId) -> bool:

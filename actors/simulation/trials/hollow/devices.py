@@ -1,7 +1,7 @@
 """Simulation trial of hollow devices and of preemption.
 
-Users annotate nodes with devices, create pods with claims of their own or shared ones, delete them, and create urgent
-pods for which others are preempted.
+Users annotate nodes with devices, create pods with claims of their own or shared ones, or with an extended resource,
+delete them, and create urgent pods for which others are preempted.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Any
 
 from kcm.actors.hollow.device_pools import DEVICES, device_pools, slices_of
 from kcm.actors.hollow.scheduler.devices.claim_facts import claim_references, devices_of
+from kcm.actors.hollow.scheduler.devices.extended_resources import extended_names
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.devices import DevicesAllocatedOnce, PriorityOfVictims
 from kcm.actors.simulation.trials.actions import create, delete, merge, unless_gone
-from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
+from kcm.actors.simulation.trials.scenario import NAMESPACE, NOTHING, Action, Scenario
 from kcm.actors.simulation.trials.silence import is_silent
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.node_affinity import terms_of
@@ -35,7 +36,7 @@ from kcm.protocols.resources import (
 PRIORITY_CLASSES = Resource(
     group="scheduling.k8s.io", version="v1", plural="priorityclasses", kind="PriorityClass", namespaced=False
 )
-DRIVER = "gpu.example.com"
+DRIVER, EXTENDED = "gpu.example.com", "example.com/gpu"
 ROOM = {"uses": "room"}  # labels of pods that compete for the CPU of nodes
 USER = {"uses": "hollow-devices"}  # labels of pods with claims
 TEMPLATE, SHARED = "one-gpu", "shared-gpu"
@@ -45,7 +46,7 @@ REQUEST = {"name": "gpu", "exactly": {"deviceClassName": "gpu"}}
 def _actions(scenario: Scenario) -> Iterable[Action]:
     chance = scenario.chance("device actions")
     expression = f'device.driver == "{DRIVER}"'
-    spec = {"selectors": [{"cel": {"expression": expression}}]}
+    spec = {"selectors": [{"cel": {"expression": expression}}], "extendedResourceName": EXTENDED}
     yield create(round(chance.uniform(0.1, 0.5), 2), DEVICE_CLASSES, {"metadata": {"name": "gpu"}, "spec": spec})
     yield create(0.5, PRIORITY_CLASSES, {"metadata": {"name": "urgent"}, "value": 1000})
     demand = {"spec": {"devices": {"requests": [REQUEST]}}}
@@ -63,7 +64,7 @@ def _actions(scenario: Scenario) -> Iterable[Action]:
 
 
 def _device_user(scenario: Scenario, chance: random.Random, name: str) -> Iterator[Action]:
-    """Yield the actions on a pod with one or two claims: create it, and often delete it."""
+    """Yield the actions on a pod with one or two claims, or an extended resource: create it, and often delete it."""
     made, removed = scenario.times(chance, 2, first=1.5)
     entries: list[Object] = [{"name": "own", "resourceClaimTemplateName": TEMPLATE}]
     drawn = chance.random()
@@ -72,16 +73,20 @@ def _device_user(scenario: Scenario, chance: random.Random, name: str) -> Iterat
     elif drawn < 0.5:
         entries.append({"name": "second", "resourceClaimTemplateName": TEMPLATE})
     pod = _pod(scenario, name, resourceClaims=entries)
+    if scenario.chance(f"extended resource of {name}").random() < 0.3:
+        pod = _pod(scenario, name, requests={EXTENDED: "1"})
     yield create(made, PODS, {**pod, "metadata": {"name": name, "labels": USER}})
     if chance.random() < 0.5:
         key = make_key(NAMESPACE, name)
         yield unless_gone(delete(round(removed + 0.01, 2), PODS, key), PODS, key)
 
 
-def _pod(scenario: Scenario, name: str, *, cpu: str = "", **spec: Any) -> Object:
+def _pod(scenario: Scenario, name: str, *, cpu: str = "", requests: Mapping[str, str] = NOTHING, **spec: Any) -> Object:
     container: Object = {"name": "c", "image": "v1"}
     if cpu:
         container["resources"] = {"requests": {"cpu": cpu}}
+    if requests:
+        container["resources"] = {"requests": requests, "limits": requests}
     whole = {"restartPolicy": "Never", "containers": [container], "terminationGracePeriodSeconds": 1, **spec}
     return {"metadata": {"name": name, "labels": ROOM}, "spec": {**whole, **scenario.pod}}
 
@@ -105,10 +110,11 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         if labels_of(pod) != USER:
             continue
         used = [claims.get(reference.name or "") for reference in claim_references(pod)]
-        if not used or any(claim is None or is_deleting(claim) for claim in used):
+        wanted = len(extended_names(pod))
+        if not (used or wanted) or any(claim is None or is_deleting(claim) for claim in used):
             continue
         allocations = [allocation_of(claim) for claim in used if claim is not None]
-        missing = allocations.count(None)
+        missing = allocations.count(None) + wanted
         for name, number in free.items():
             if number >= missing and all(_is_usable(allocation, name) for allocation in allocations):
                 yield f"pod {name_of(pod)} is not bound, but {number} devices of {name} are free"

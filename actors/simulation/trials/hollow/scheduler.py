@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kcm.actors.controllers.workloads.daemonset.placement import STAY, placement_of
 from kcm.actors.hollow.provisioner import WAITING_CLASS
-from kcm.actors.hollow.scheduler.devices.claim_facts import has_claims
+from kcm.actors.hollow.scheduler.devices.claim_facts import requires_devices
 from kcm.actors.reconciliation import controlled_by
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.trials.hollow.devices import ROOM
@@ -25,7 +25,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         facts = pod_facts(pod)
         if facts.node or is_terminal(facts) or _waits_for_claim(cluster, pod) or _is_kept_off(cluster, pod):
             continue
-        if has_claims(pod) or labels_of(pod) == ROOM:
+        if requires_devices(pod) or labels_of(pod) == ROOM:
             continue  # checked by the trial of devices
         yield f"pod {name_of(pod)} is not bound to a node"
 
