@@ -325,7 +325,7 @@ GIVEN_UP_KEYS = Family(
 WRITE_STORMS = Family(
     name="kcm_write_storms",
     kind="gauge",
-    help="Objects that the controller has been writing at least once a second for three minutes.",
+    help="Objects that the controller has been writing at least once a second for ten minutes.",
     labels=("name",),
 )
 DISCARDED_EVENTS = Family(

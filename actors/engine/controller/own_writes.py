@@ -19,7 +19,7 @@ from kcm.runtime.tables.overlay import AnyOverlay
 from kcm.runtime.tables.tables import Tables
 
 STORM_RATE = 1.0  # writes of one object per second, as a mean of the time between two looks
-STORM_LOOKS = 3  # successive looks, so that the busy minutes of a rollout are no storm
+STORM_LOOKS = 10  # successive looks, so that the busy minutes of a large rollout are no storm: a storm does not end
 COUNTED = (Update, Patch, Delete)  # created objects have new names
 MOST_OBJECTS = 10_000  # further objects are not counted until the next look
 

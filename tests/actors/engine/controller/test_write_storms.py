@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from kcm.actors.engine.controller.own_writes import MOST_OBJECTS, WriteStorm, WriteStorms
+from kcm.actors.engine.controller.own_writes import MOST_OBJECTS, STORM_LOOKS, WriteStorm, WriteStorms
 from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself, must, patch
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.actors.simulation.cluster import SimulatedCluster
@@ -32,19 +32,21 @@ def storms_of(rates: Iterator[int], command: Command) -> list[int]:
     return found
 
 
+STORM = (60,) * STORM_LOOKS  # writes in each minute
 UPDATE = Update("apps/v1/replicasets", "default/web", b"")
 
 
 @pytest.mark.parametrize(
     ("writes", "found"),
     [
-        ((60, 60, 60, 60), [3]),
-        ((59, 60, 60, 59, 60), []),  # the busy minutes of a rollout
-        ((60, 60, 60, 0, 60, 60, 60), [3, 7]),  # a second storm
-        ((1200, 1200, 1200), [3]),
+        ((*STORM, 60), [10]),
+        ((1200,) * 9, []),  # the busy minutes of a rollout
+        ((*STORM[1:], 59, *STORM[1:]), []),
+        ((*STORM, 0, *STORM), [10, 21]),  # a second storm
+        ((1200,) * 10, [10]),
     ],
 )
-def test_object_that_is_written_each_second_for_three_minutes_is_a_storm(
+def test_object_that_is_written_each_second_for_ten_minutes_is_a_storm(
     writes: tuple[int, ...], found: list[int]
 ) -> None:
     assert storms_of(iter(writes), UPDATE) == found
@@ -61,7 +63,7 @@ def test_object_that_is_written_each_second_for_three_minutes_is_a_storm(
     ],
 )
 def test_only_writes_of_existing_objects_count(command: Command, counts: bool) -> None:
-    assert bool(storms_of(iter((60, 60, 60)), command)) is counts
+    assert bool(storms_of(iter(STORM), command)) is counts
 
 
 def test_number_of_counted_objects_is_limited() -> None:
@@ -93,18 +95,18 @@ def test_controller_that_its_own_writes_wake_is_named_with_the_object(
         name=NAME,
         queues=(Queue(watches=(Watch(REPLICASETS, to=itself),)),),
         build=lambda _context: Labels(endless=endless),
-        qps=5.0,
-        burst=5,
+        qps=2.0,
+        burst=2,
     )
     system = cluster.manager(controllers=[spec])
     cluster.create(REPLICASETS, replica_set("web"))
-    cluster.run_for(300.0)
+    cluster.run_for(700.0)
     storms = [entry for entry in logs.entries if entry["event"].startswith("write storm: ")]
     named = [(entry["controller"], entry["resource"], entry["key"]) for entry in storms]
     assert named == ([(NAME, "replicasets.apps", "default/web")] if endless else [])
     assert system.metrics.gauge(WRITE_STORMS, NAME).value == float(endless)
     if endless:
-        assert storms[0]["writes_per_second"] == pytest.approx(5.0, abs=0.5)
+        assert storms[0]["writes_per_second"] == pytest.approx(2.0, abs=0.2)
         cluster.delete(REPLICASETS, "default/web")
         cluster.run_for(130.0)
         assert system.metrics.gauge(WRITE_STORMS, NAME).value == 0.0
@@ -112,7 +114,7 @@ def test_controller_that_its_own_writes_wake_is_named_with_the_object(
 
 def test_storm_names_the_rate() -> None:
     storms = WriteStorms(0.0)
-    for minute in (1, 2, 3):
+    for minute in range(1, STORM_LOOKS + 1):
         for _ in range(120):
             storms.wrote(UPDATE)
         list(storms.look(60.0 * minute))
