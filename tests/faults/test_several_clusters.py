@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from typing import Any
+from unittest import mock
 
 import pytest
 from msgspec.structs import replace
 
+from kcm.actors.engine.dispatcher.actor import Dispatcher
+from kcm.actors.engine.manager.actor import ControllerManager
+from kcm.actors.reconciliation.actor_names import elector_name
 from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.campaign.checks import check
 from kcm.actors.simulation.campaign.failure_reports import must_hold
 from kcm.actors.simulation.campaign.setting import Setting
 from kcm.actors.simulation.invariants.observer import Entitled, Fail, Observation
@@ -18,6 +24,7 @@ from kcm.protocols.objects import key_of
 from kcm.protocols.resources import CONFIGMAPS, Resource
 from kcm.runtime.faults.vocabulary import parse_faults
 from kcm.runtime.simulation.plan import draw_plan
+from tests.faults.recorded_seeds import must_be_found_by
 from tests.support.markers import is_marked, marker
 
 CLUSTERS = ("hub", "edge")
@@ -94,3 +101,32 @@ def test_a_lost_lease_of_one_cluster_moves_only_its_controllers() -> None:
     must_hold(1, faults=faults, setting=setting)
     assert ("manager-2", "edge") in found.seen
     assert ("manager-2", "hub") not in found.seen
+
+
+def test_coverage_names_the_cluster_of_a_step() -> None:
+    result = check(3, parse_faults("outcome-lost 0..30 resource=configmaps cluster=edge"), setting=SETTING)
+    assert not result.violations
+    struck = {step for kind, step in result.coverage.struck if kind == "outcome-lost"}
+    assert struck == {("marker-edge", "patch edge:configmaps")}
+
+
+def all_controllers_stop(self: ControllerManager, _elector: str, reason: str) -> None:
+    for elector in (elector_name(cluster) for cluster in CLUSTERS):
+        stand_by(self, elector, reason)
+
+
+stand_by = ControllerManager._stand_by
+
+
+@pytest.mark.parametrize(
+    ("seed", "of", "method", "bug"),
+    [
+        pytest.param(7, Dispatcher, "_elector_of", lambda _self, _sender: "elector:hub", id="one lease for all"),
+        pytest.param(15, ControllerManager, "_stand_by", all_controllers_stop, id="a lost lease stops all"),
+    ],
+)
+def test_confusion_of_leases_is_found(seed: int, of: type, method: str, bug: Any) -> None:
+    with mock.patch.object(of, method, bug):
+        must_be_found_by(seed, lambda each: bool(check(each, setting=SETTING).violations))
+        violations = [str(each) for each in check(seed, setting=SETTING).violations]
+    assert any("is not marked" in each for each in violations), violations

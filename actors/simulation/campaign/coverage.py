@@ -283,4 +283,5 @@ def _step_of_request(scope: Scope) -> str:
     verb = METHODS.get(scope.method, scope.method.lower())
     if verb in ("get", "delete") and not scope.has_name:
         verb = {"get": "list", "delete": "delete all"}[verb]
-    return f"{verb} {scope.resource}/{scope.subresource}" if scope.subresource else f"{verb} {scope.resource}"
+    resource = f"{scope.cluster}:{scope.resource}" if scope.cluster else scope.resource
+    return f"{verb} {resource}/{scope.subresource}" if scope.subresource else f"{verb} {resource}"
