@@ -24,6 +24,7 @@ from tests.e2e.programs import (
 )
 
 FLAGS = (f"--controllers={','.join(CONTROLLERS)}",)
+OPERATOR = ROOT / "examples" / "copy_operator.py"
 LABEL = "example.com/copied=true"
 
 
@@ -65,7 +66,7 @@ def test_operator_copies_between_two_clusters_and_outlives_one(tmp_path: Path) -
             flags = (f"--kubeconfig={config}", "--cluster-contexts=hub=my-hub,edge=my-edge", "--v=1")
             pages = ("--secure-port=0", "--address=127.0.0.1", f"--port={port}")
             operator = spawn(
-                [sys.executable, "-P", str(ROOT / "examples" / "copy_operator.py"), *flags, *pages],
+                [sys.executable, "-P", str(OPERATOR), *flags, *pages, f"--journal={tmp_path / 'journal'}"],
                 tmp_path / "operator.log",
             )
             with ending(operator):
@@ -92,6 +93,18 @@ def test_operator_copies_between_two_clusters_and_outlives_one(tmp_path: Path) -
                     kubectl(config, "hub", "label", "configmap", "settings", f"{LABEL.partition('=')[0]}-")
                     until(lambda: data_of(config, "edge", "settings") is None, "deleted", why=operator.text)
                 assert operator.terminate() == 0, operator.text()
+                replayed = replay(tmp_path / "journal")
+                assert "No difference." in replayed, replayed
+
+
+def replay(journal: Path) -> str:
+    """Return what `run-kcm journal replay` prints for the operator's controller."""
+    command = ["kcm.actors.command", "journal", "replay", str(journal), "--actor=copy-controller"]
+    named = f"--specs={OPERATOR}:COPIER"
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", *command, named], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.stdout + done.stderr
 
 
 def reachable(manager: Manager, cluster: str) -> float:

@@ -15,6 +15,7 @@ import orjson
 
 from kcm.actors.app.arguments import read_options
 from kcm.actors.app.installed import installed_controllers
+from kcm.actors.command.generation.programs import NoSpecsError, load_specs
 from kcm.actors.command.journal.replay import ReplayDifference, command_values, position_of, replay
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.options import InvalidOptionsError, Options
@@ -33,8 +34,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         if arguments.what == "show":
             return show(arguments.file, arguments)
-        return show_replay(arguments.file, arguments.actor, arguments.incarnation)
-    except JournalError as err:
+        return show_replay(arguments.file, arguments.actor, arguments.incarnation, arguments.specs)
+    except (JournalError, NoSpecsError) as err:
         print(f"Error: {err}", file=sys.stderr)
         return 2
 
@@ -55,11 +56,12 @@ def show(file: Path, arguments: argparse.Namespace) -> int:
     return 0
 
 
-def show_replay(file: Path, actor: str, incarnation: int | None) -> int:
+def show_replay(file: Path, actor: str, incarnation: int | None, named: str | None) -> int:
+    """Replay a controller. named: "module:SPECS", the controllers of a program of its own. Raises NoSpecsError."""
     journal = read_journal(file)
     records = list(journal)
     _warn(journal.troubles)
-    specs = (*BUILT_IN, *installed_controllers().specs)
+    specs = (*BUILT_IN, *installed_controllers().specs) if named is None else load_specs(named)[1]
 
     def options_of(arguments: Sequence[str]) -> Options:
         try:
@@ -131,5 +133,10 @@ def _parser() -> argparse.ArgumentParser:
     played = what.add_parser("replay", help="pass the recorded messages to a controller and compare its commands")
     played.add_argument("file", type=Path, help="newest file of the journal")
     played.add_argument("--actor", required=True, help="controller:NAME")
+    played.add_argument(
+        "--specs",
+        metavar="module:SPECS",
+        help="controllers of the run, if it was one of kcm.main (default: of run-kcm)",
+    )
     played.add_argument("--incarnation", type=int, help="incarnation of a restarted controller (default: the newest)")
     return parser
