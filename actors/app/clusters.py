@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from kcm.actors.app.health import SYNC_WITHIN, Check
-from kcm.actors.app.shared_parts import Assembly, check_election, check_transport
+from kcm.actors.app.shared_parts import check_election, check_transport
 from kcm.actors.engine.elector import Election
 from kcm.actors.engine.informer import Outage
 from kcm.actors.reconciliation.specs import ControllerSpec
@@ -16,7 +16,8 @@ from kcm.runtime.client.clusters import ClusterTransports
 from kcm.runtime.metrics.families import CLUSTER_REACHABLE
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.serving.health import HealthNotice, shown_of
+from kcm.runtime.serving.health import HealthNotice
+from kcm.runtime.tables.view import AnyTable
 
 
 def routing_transport(transports: Mapping[str, Transport]) -> Transport:
@@ -86,21 +87,6 @@ def _unsupported(spec: ControllerSpec) -> str:
     return next((what for what, is_there in parts.items() if is_there), "")
 
 
-def with_clusters(
-    checks: Mapping[str, Check], assembly: Assembly, controllers: Iterable[ControllerSpec]
-) -> dict[str, Check]:
-    """Return the health checks of a system with a check for each cluster, and controllers excused by outages."""
-    outages, clock = assembly.outages, assembly.clock
-    own = {f"cluster-{name}": cluster_check(name, outages[name], clock) for name in assembly.clusters}
-    excused = {
-        spec.name: excused_by_outages(
-            checks[spec.name], [outages[resource.cluster] for resource in spec.resources], clock
-        )
-        for spec in controllers
-    }
-    return {**checks, **own, **excused}
-
-
 def cluster_check(cluster: str, outage: Outage, clock: Clock) -> Check:
     """Return a check that the server of a cluster responds. It is a HealthNotice: a restart does not bring it back."""
 
@@ -113,25 +99,19 @@ def cluster_check(cluster: str, outage: Outage, clock: Clock) -> Check:
     return check
 
 
-def excused_by_outages(check: Check, outages: Iterable[Outage], clock: Clock) -> Check:
-    """Return the check of a controller, which is a HealthNotice while a cluster does not respond.
+class AwayClusters:
+    """Clusters whose server does not respond, or has responded again for so short a time that tables may be behind."""
 
-    Otherwise a liveness probe would end the process, and with it the controllers of the other clusters. It remains one
-    for a while after an outage, until the tables are up to date.
-    """
-    outages = tuple(outages)
-    excused_until = float("-inf")
+    def __init__(self, outages: Mapping[str, Outage], clock: Clock) -> None:
+        self._outages, self._clock = outages, clock
+        self._until: dict[str, float] = {}  # by cluster
 
-    def excused() -> str | None:
-        nonlocal excused_until
-        trouble, now = check(), clock.monotonic()
-        if any(outage.is_on for outage in outages):
-            excused_until = now + SYNC_WITHIN
-        if trouble is None or isinstance(trouble, HealthNotice) or now >= excused_until:
-            return trouble
-        return HealthNotice(trouble, shown=shown_of(trouble))
-
-    return excused
+    def has(self, table: AnyTable) -> bool:
+        """Report whether the table is of such a cluster. Called at least every few minutes, as a health check."""
+        cluster, now = table.resource.cluster, self._clock.monotonic()
+        if self._outages[cluster].is_on:
+            self._until[cluster] = now + SYNC_WITHIN
+        return now < self._until.get(cluster, now)
 
 
 def report_reachable(metrics: Metrics, outages: Mapping[str, Outage]) -> None:

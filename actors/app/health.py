@@ -42,6 +42,11 @@ from kcm.runtime.tables.view import AnyTable
 
 Check = Callable[[], str | None]
 
+
+def never(_table: AnyTable) -> bool:
+    return False
+
+
 CRASH_LOOP = 3  # recent failures from which on a restarted actor counts as crash-looping
 HUNG_AFTER = 30.0  # seconds without new vitals of the manager; the watchdog waits longer
 SYNC_WITHIN = 60.0  # seconds that a new controller may wait for its tables
@@ -226,6 +231,7 @@ def controller_check(
     thresholds: HealthThresholds,
     silence_limit: float,
     recorder: str = RECORDER,
+    is_away: Callable[[AnyTable], bool] = never,
 ) -> Check:
     """Return the check of one controller, which distinguishes stuck, deaf, failing and starved controllers.
 
@@ -234,6 +240,8 @@ def controller_check(
     tables: the tables that it reads, as it sees them.
     silence_limit: seconds after which a watch without events and bookmarks is opened again.
     recorder: actor that writes its events.
+    is_away: reports whether the cluster of a table, one of several, does not respond. A restart of the process would
+        not help, but stop the controllers of the other clusters, so the result is a HealthNotice then.
     """
     oldest = deaf_after(thresholds, silence_limit)
 
@@ -248,11 +256,18 @@ def controller_check(
         if child.started_at is None:
             return None
         controller = vitals.of(controller_name(name), ControllerVitals)
+        away = [table for table in tables.values() if is_away(table)]
+        present = [table for table in tables.values() if table not in away]
+        trouble = controller_trouble(controller, now=now, since=child.started_at, thresholds=thresholds)
+        if away and trouble is not None and controller is not None and not controller.ready and not controller.held:
+            trouble = HealthNotice(trouble, shown="deaf")
+        of_away = deaf(away, now=now, deaf_after=oldest)
         return _together(
             stuck(child, now=now, thresholds=thresholds),
-            controller_trouble(controller, now=now, since=child.started_at, thresholds=thresholds),
+            trouble,
             refused_events(vitals.of(recorder, RecorderVitals), client, now=now) if thresholds.failing_after else None,
-            deaf(tables.values(), now=now, deaf_after=oldest),
+            deaf(present, now=now, deaf_after=oldest),
+            None if of_away is None else HealthNotice(of_away, shown="deaf"),
         )
 
     return check

@@ -422,10 +422,6 @@ class ControllerSystem:
         )
         if self._webhooks is not None:
             checks["webhooks"] = self._webhooks.check(self.vitals)
-        if self.clusters:
-            from kcm.actors.app.clusters import with_clusters
-
-            checks = with_clusters(checks, self._assembly, self.controllers)
         return {name: self._in_own_process(check) for name, check in checks.items()}
 
     def has_check(self, name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import pykka
@@ -16,6 +16,7 @@ from kcm.actors.app.health import (
     informer_sync_check,
     infrastructure_check,
     leader_check,
+    never,
     sources_check,
     unreadable_check,
 )
@@ -33,6 +34,7 @@ from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.system.actor_system import ActorSystem
 from kcm.runtime.system.vitals import Vitals
+from kcm.runtime.tables.view import AnyTable
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
@@ -191,6 +193,13 @@ def system_checks(
         )
     if assembly.own_tables:
         checks["informer-sync"] = informer_sync_check(assembly.own_tables)
+    is_away: Callable[[AnyTable], bool] = never
+    if assembly.clusters:
+        from kcm.actors.app.clusters import AwayClusters, cluster_check  # few systems have several
+
+        is_away = AwayClusters(assembly.outages, clock).has
+        for cluster in assembly.clusters:
+            checks[f"cluster-{cluster}"] = cluster_check(cluster, assembly.outages[cluster], clock)
     checks["calls"] = calls_check(calls, clock=clock)
     if assembly.listeners:
         checks["sources"] = sources_check(assembly.listeners)
@@ -217,5 +226,6 @@ def system_checks(
             thresholds=assembly.options.health,
             silence_limit=silence,
             recorder=recorder_name(spec.home_cluster if assembly.clusters else ""),
+            is_away=is_away,
         )
     return checks

@@ -193,7 +193,8 @@ def test_success_ends_the_failures_in_a_row() -> None:
 class HealthRig:
     """State that the check of one controller of pods reads."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_away: bool = False) -> None:
+        """Create a healthy state. is_away: the cluster of the table, one of several, does not respond."""
         self.clock, self.vitals = VirtualClock(), Vitals()
         self.table = Table(PODS)
         self.check = controller_check(
@@ -204,6 +205,7 @@ class HealthRig:
             clock=self.clock,
             thresholds=HealthThresholds(),
             silence_limit=90.0,
+            is_away=lambda _table: is_away,
         )
 
     def child(self, **facts: Any) -> None:
@@ -250,6 +252,20 @@ def test_unsynced_or_silent_table_is_named() -> None:
     assert not isinstance(trouble, HealthNotice), "a restart connects to the server again"
     writer.touch(61.0 + 181.0)
     assert rig.check() is None
+
+
+def test_table_of_a_cluster_that_is_away_fails_no_liveness_probe_but_a_stuck_actor_does() -> None:
+    rig = HealthRig(is_away=True)
+    rig.child(started_at=0.0)
+    rig.vitals.say("controller:one", SAID._replace(ready=False, waiting_for_tables=("v1/pods",)))
+    rig.clock.advance_to(61.0)
+    trouble = rig.check()
+    assert trouble == "still waits for v1/pods; the table of pods is not synced"
+    assert isinstance(trouble, HealthNotice)
+    rig.child(started_at=0.0, busy_since=0.0)
+    trouble = rig.check()
+    assert str(trouble).startswith("stuck: ")
+    assert not isinstance(trouble, HealthNotice)
 
 
 def test_actor_that_handles_one_message_for_too_long_is_stuck() -> None:
