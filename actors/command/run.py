@@ -49,7 +49,7 @@ from kcm.runtime.logs.configuration import LogSettings, configure_logging, logge
 from kcm.runtime.metrics.meters import report_build
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.descriptors import FEW, raise_limit
-from kcm.runtime.process.memory import ReplacementGarbage, collect_rarely, give_back_freed, keep_one_heap
+from kcm.runtime.process.memory import RareGarbage, collect_rarely, give_back_freed, keep_one_heap
 from kcm.runtime.process.service_manager import ServiceManager
 from kcm.runtime.process.standard_streams import is_terminal
 from kcm.runtime.process.start_state import StartState
@@ -329,7 +329,7 @@ def work(
     """
     log = launch.log
     listed = leads = False
-    garbage = ReplacementGarbage()
+    garbage = RareGarbage(launch.clock.monotonic())
     with ending_within(LAST_RESORT, system.wait, code=1):
         system.start()
         while system.wait(timeout=CHECK_EVERY) is None:

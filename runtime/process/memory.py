@@ -1,15 +1,17 @@
-"""Memory settings for processes with many long-lived objects and few reference cycles."""
+"""Memory of processes with many long-lived objects and few reference cycles: settings, and the release of garbage."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
+import traceback
 from collections.abc import Iterator
 
 M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8  # of glibc's malloc.h
 LARGE = 256 * 1024  # bytes; the size of uvloop's buffer for each TLS connection
 COLLECT_AFTER = (50_000, 20, 50)  # thresholds of gc
 SETTLING = 5.0  # seconds from the last replacement of an actor to the collection, in which its threads end
+COLLECT_EVERY = 600.0  # longest time in seconds between two full collections
 
 
 def keep_one_heap() -> None:
@@ -61,29 +63,45 @@ def collect_afterwards() -> Iterator[None]:
         gc.unfreeze()
 
 
-class ReplacementGarbage:
-    """Collects garbage after actors have been replaced.
+class RareGarbage:
+    """Collects garbage after actors have been replaced, and every COLLECT_EVERY seconds.
 
     A replaced actor consists of reference cycles: after a lost lease, the informers and controllers of a whole term.
-    With the thresholds of collect_rarely, a full collection would follow only after hours.
+    Cycles of other origin are few, but with the thresholds of collect_rarely they would stay for days.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now: float) -> None:
         self._known = 0  # replacements at the last call
-        self._due: float | None = None
+        self._due = now + COLLECT_EVERY
 
     def look(self, replaced: int, now: float) -> None:
-        """Collect garbage if the last replacement was SETTLING seconds ago, and return the memory to the system.
+        """Collect garbage if it is due, and return the memory to the system.
 
-        replaced: number of actors that have been replaced since the start.
+        replaced: number of actors that have been replaced since the start. A collection is due SETTLING seconds after
+            the last replacement.
         now: monotonic time.
         """
         if replaced != self._known:
             self._known, self._due = replaced, now + SETTLING
-        elif self._due is not None and now >= self._due:
-            self._due = None
+        elif now >= self._due:
+            self._due = now + COLLECT_EVERY
             gc.collect()
             give_back_freed()
+
+
+def clear_frames(error: BaseException) -> None:
+    """Clear the local variables of the ended functions in the tracebacks of an exception, its causes and contexts.
+
+    Call this for an exception that was handled. A function that assigns an exception to a variable and raises it forms
+    a reference cycle through its frame, which keeps everything that the functions of the traceback referred to.
+    """
+    seen: set[int] = set()
+    remaining: list[BaseException | None] = [error]
+    while remaining:
+        if (found := remaining.pop()) is not None and id(found) not in seen:
+            seen.add(id(found))
+            traceback.clear_frames(found.__traceback__)
+            remaining += (found.__cause__, found.__context__)
 
 
 def give_back_freed() -> None:

@@ -26,6 +26,7 @@ from kcm.protocols.codec import encode, encode_fields
 from kcm.protocols.messages.commands import COMMANDS, Command, Fetch, Get, List, Submit, in_words
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Done, Forbidden, Outcome, Refused, Settled, Unknown
+from kcm.runtime.process.memory import clear_frames
 from kcm.runtime.system.actor import Context
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.tables import Tables
@@ -379,6 +380,7 @@ class Work:
         context.system.raised(context.name, f"reconciliation of {task.queue}", task.key, err)
         self._ended(task, err)
         task.fail(err, now)
+        clear_frames(err)
 
     def _explained(self, err: Exception, task: Task) -> Exception:
         """Return the error, or one in its place that names a malformed object that caused it."""

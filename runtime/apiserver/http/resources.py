@@ -125,7 +125,7 @@ class ResourceRequests:
     def handle(self, request: ApiRequest, info: RequestInfo) -> None:
         """Execute a request and respond to it, at once or later. Raises StatusError."""
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.with_traceback(None)
         form = self._responses.negotiated(accept_of(request), info)
         if request.method != "GET":
             self._parse_body(request, info)
@@ -162,7 +162,7 @@ class ResourceRequests:
     ) -> None:
         try:
             if self._failure is not None:
-                raise self._failure
+                raise self._failure.with_traceback(None)
             self._write(request, info, media_type, read.result())
         except StatusError as error:
             self._responder.refuse(request, self._bodies.refusal(request.method, info, error))
@@ -194,7 +194,7 @@ class ResourceRequests:
         Raises the StatusError of `fail` if the store has failed.
         """
         if self._failure is not None:
-            raise self._failure
+            raise self._failure.with_traceback(None)
         self._pending[request] = self._clock.now()
         self._api.when_durable(partial(self._respond, request, response, warnings))
 

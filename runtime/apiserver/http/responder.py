@@ -14,6 +14,7 @@ from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.client.api import Response
 from kcm.runtime.http.server.request import NO_SNIFFING
+from kcm.runtime.process.memory import clear_frames
 from kcm.runtime.scheduling.clock import WallClock
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class Responder:
         """Send an error response, and count it. Errors other than StatusError are logged, and sent as 500."""
         refusal = self.refusal(request, error)
         request.respond(self._responses.error(accept_of(request), refusal), whole=refusal, lines=refusal_lines(error))
+        clear_frames(error)
 
     def refusal(self, request: ApiRequest, error: Exception) -> Response:
         """Return the error response to a request, and count it. Errors other than StatusError are logged."""

@@ -47,6 +47,7 @@ from kcm.runtime.apiserver.storage.watches import CacheWatcher
 from kcm.runtime.apiserver.verbs.component_statuses import Components, lease_problem
 from kcm.runtime.apiserver.verbs.watch import watch
 from kcm.runtime.client.api import Request, Response
+from kcm.runtime.process.memory import clear_frames
 from kcm.runtime.scheduling.clock import WallClock
 
 
@@ -299,6 +300,7 @@ class ApiServer:
             raise
         except StatusError as err:
             response = err.response()
+            clear_frames(err)
         if remarks is None:
             return response.remarked((deprecation,), None) if deprecation else response
         if not remarks.warnings and not remarks.annotations:

@@ -10,7 +10,7 @@ import weakref
 
 import pytest
 
-from kcm.runtime.process.memory import SETTLING, ReplacementGarbage, collect_afterwards
+from kcm.runtime.process.memory import COLLECT_EVERY, SETTLING, RareGarbage, clear_frames, collect_afterwards
 
 HEAPS = """
 import ctypes, os, tempfile, threading
@@ -104,7 +104,7 @@ def test_collector_settings_are_restored_after_an_error() -> None:
 
 
 def test_garbage_is_collected_once_after_the_last_replacement() -> None:
-    garbage = ReplacementGarbage()
+    garbage = RareGarbage(now=0.0)
     gc.disable()
     try:
         first = weakref.ref(Ring())
@@ -118,5 +118,36 @@ def test_garbage_is_collected_once_after_the_last_replacement() -> None:
         second = weakref.ref(Ring())
         garbage.look(2, 4.0 + SETTLING)
         assert second() is not None, "nothing was replaced since the last collection"
+        garbage.look(2, 3.0 + SETTLING + COLLECT_EVERY)
+        assert second() is None
+    finally:
+        gc.enable()
+
+
+def test_handled_exceptions_refer_to_nothing_of_the_ended_functions() -> None:
+    def fail(ring: Ring) -> None:
+        error = ValueError("first")
+        raise error
+
+    def fail_again(ring: Ring) -> None:
+        try:
+            fail(ring)
+        except ValueError as err:
+            second = KeyError("second")
+            raise second from err
+
+    gc.disable()
+    try:
+        ring = Ring()
+        ring.itself = None  # type: ignore[assignment]
+        left = weakref.ref(ring)
+        try:
+            fail_again(ring)
+        except KeyError as err:
+            del ring
+            assert left() is not None
+            clear_frames(err)
+            assert left() is None
+            assert err.__traceback__ is not None, "the lines remain"
     finally:
         gc.enable()

@@ -59,6 +59,7 @@ from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import Done, NotFound, Refused
 from kcm.protocols.objects import Key, name_of, namespace_of, uid_of
 from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
+from kcm.runtime.process.memory import clear_frames
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.tables import Tables
 
@@ -141,6 +142,7 @@ class AutoscalerReconciler:
         except AutoscalingError as err:
             origin = err.origin
             self._log.warning("autoscaling failed", key=key, error=str(err))
+            clear_frames(err)
         self._monitor.reconciled(evaluation.action, origin, self._clock.monotonic() - began)
         return RequeueAfter(max(0.0, self._settings.period))
 
