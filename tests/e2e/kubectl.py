@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import http.client
+import io
 import json
 import ssl
 import subprocess
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -62,7 +64,12 @@ class Api:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": type}
         data = json.dumps(body, separators=(",", ":")).encode() if body is not None else None  # as client-go
         request = urllib.request.Request(f"{url}{path}", data, headers, method=method)
-        return urllib.request.urlopen(request, timeout=timeout, context=context)
+        try:
+            return urllib.request.urlopen(request, timeout=timeout, context=context)
+        except urllib.error.HTTPError as err:  # read, so that nobody needs to close the connection
+            with err:
+                text = io.BytesIO(err.read())
+            raise urllib.error.HTTPError(err.url, err.code, err.reason, err.headers, text) from None
 
     def request(self, method: str, path: str, body: Object | None = None, *, type: str = JSON) -> Object:
         """Return the response. Raises urllib.error.HTTPError, or another OSError if the server cannot be reached."""

@@ -193,6 +193,7 @@ def work(api: Api, name: str) -> None:
         api.request("DELETE", f"{sets}/{kind}/{name}?propagationPolicy=Background")
     job = {"template": {**pod, "spec": {**pod["spec"], "restartPolicy": "Never"}}}
     api.request("POST", jobs, {"metadata": {"name": name}, "spec": job})
+    until(lambda: api.get(f"{jobs}/{name}")["status"].get("active"), "the Job has a pod")
     until(
         lambda: api.get(f"{deployments}/{name}")["status"].get("availableReplicas") == 2, "the Deployment is complete"
     )
@@ -238,8 +239,9 @@ def test_metrics_are_those_of_the_real_manager(tmp_path: Path) -> None:
                 work(Api(server.kubeconfig), "web" if who == OURS else "real")
                 zones = "node_collector_zone_size{"
                 until(lambda: zones in _page_or_nothing(port, root), "the zones are known", why=program.text)  # noqa: B023
-                with pytest.raises(urllib.error.HTTPError):  # the API server denies it, which is counted
+                with pytest.raises(urllib.error.HTTPError) as refused:  # the API server denies it, which is counted
                     page(port, "/metrics", clients.issue("jane"))
+                refused.value.close()
                 page(port, "/healthz", root)  # runs the checks, which /metrics/slis counts
                 slis, text = page(port, "/metrics/slis", root), page(port, "/metrics", root)
                 indicators[who] = set(families(slis))
