@@ -23,8 +23,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(900)]
 
 PODS, NODES = 500, 12
 FLAGS = ("--kube-api-qps=1000", "--kube-api-burst=1000", f"--controllers={','.join((*CONTROLLERS, *OF_SERVICES))}")
-# A run of one of them varies by so much.
-SPREAD = {"endpointslices": 1.2, "endpoints": 1.5}
+RESOURCES = ("endpointslices", "endpoints")
+SPREAD = 1.15  # of the sum between two runs; how it divides between the two varies by more
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def writes_of_a_rollout(server: RealServer, namespace: str, pods: int = PODS) ->
     found = writes_in(audit_log(server.directory).read_text(), namespace=namespace) - before
     kubectl("delete", "deployment,service", "--all", "--wait=false")
     kubectl("delete", "replicasets,pods", "--all", "--wait=false")
-    return Counter({what: sum(n for name, n in found.items() if name.endswith(f" {what}")) for what in SPREAD})
+    return Counter({what: sum(n for name, n in found.items() if name.endswith(f" {what}")) for what in RESOURCES})
 
 
 def until_complete(kubectl: Kubectl, pods: int) -> None:
@@ -65,5 +65,5 @@ def test_a_rollout_costs_no_more_writes_than_with_the_real_one(audited: RealServ
     with managing(audited.directory / "kcm.log", f"--kubeconfig={audited.kubeconfig}", "--leader-elect=false", *FLAGS):
         ours = writes_of_a_rollout(audited, "rollout-ours")
     print(f"a rollout of {PODS} pods: the real one {dict(real)}, ours {dict(ours)}")
-    for what, spread in SPREAD.items():
-        assert 0 < ours[what] <= real[what] * spread, (what, dict(real), dict(ours))
+    assert all(ours[what] for what in RESOURCES), dict(ours)
+    assert ours.total() <= real.total() * SPREAD, (dict(real), dict(ours))

@@ -10,6 +10,7 @@ from tests.e2e.pages import ANY, Example, check_page, differences
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # the tour waits for evictions, expansions and expiring grace periods
 @pytest.mark.parametrize("page", ["tour.md", "autoscaling.md"])
 def test_commands_print_what_the_page_shows(page: str, tmp_path: Path) -> None:
     check_page(page, tmp_path)
