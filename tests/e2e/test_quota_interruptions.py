@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from urllib.error import HTTPError
+from urllib.error import HTTPError, URLError
 
 import pytest
 
@@ -27,7 +27,7 @@ CREATORS, MOST, KILLS = 8, 10, 3
 HARD = {"count/secrets": str(MOST), "pods": str(MOST), "requests.cpu": "500m"}
 RESOURCES = ("secrets", "pods")
 CONTROLLER = "resourcequota-controller"
-NO_ANSWER, OK = 0, 200
+NOT_SENT, NO_ANSWER, OK = -1, 0, 200
 
 
 def body(resource: str, name: str) -> Object:
@@ -76,17 +76,21 @@ class Crowd:
             self.created[resource] += status == OK
             if status in (OK, NO_ANSWER):
                 mine.append(self.kubectl.path(resource, name))
+            elif status == NOT_SENT:
+                ended.wait(GLANCE)
             elif status == 403 and mine and self._done("DELETE", mine[0]) in (OK, 404):
                 mine.pop(0)
 
     def _done(self, method: str, path: str, given: Object | None = None) -> int:
-        """Return the HTTP status, or NO_ANSWER. OK stands for all successes."""
+        """Return the HTTP status, NOT_SENT or NO_ANSWER. OK stands for all successes."""
         try:
             self.kubectl.api.request(method, path, given)
         except HTTPError as err:
             with err:
                 self.refused += err.code == 403
             return err.code
+        except URLError as err:
+            return NOT_SENT if isinstance(err.reason, ConnectionRefusedError) else NO_ANSWER
         except (OSError, ValueError, http.client.HTTPException):
             return NO_ANSWER
         return OK
