@@ -141,13 +141,12 @@ def test_handled_exceptions_refer_to_nothing_of_the_ended_functions() -> None:
         ring = Ring()
         ring.itself = None  # type: ignore[assignment]
         left = weakref.ref(ring)
-        try:
+        with pytest.raises(KeyError) as raised:
             fail_again(ring)
-        except KeyError as err:
-            del ring
-            assert left() is not None
-            clear_frames(err)
-            assert left() is None
-            assert err.__traceback__ is not None, "the lines remain"
+        del ring
+        assert left() is not None
+        clear_frames(raised.value)
+        assert left() is None
+        assert raised.value.__traceback__ is not None, "the lines remain"
     finally:
         gc.enable()
