@@ -66,7 +66,7 @@ class Api:
         request = urllib.request.Request(f"{url}{path}", data, headers, method=method)
         try:
             return urllib.request.urlopen(request, timeout=timeout, context=context)
-        except urllib.error.HTTPError as err:  # read, so that nobody needs to close the connection
+        except urllib.error.HTTPError as err:  # read at once, as few callers close it
             with err:
                 text = io.BytesIO(err.read())
             raise urllib.error.HTTPError(err.url, err.code, err.reason, err.headers, text) from None
