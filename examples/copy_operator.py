@@ -18,6 +18,7 @@ from kcm.steps import ensure, must
 CONFIGMAPS = Resource(version="v1", plural="configmaps", kind="ConfigMap")
 SOURCES, COPIES = CONFIGMAPS.on("hub"), CONFIGMAPS.on("edge")
 COPIED = {"example.com/copied": "true"}  # label of what is copied
+CONTENT = ("data", "binaryData")
 COPY = {"example.com/copy-of": "hub"}  # label of a copy
 
 
@@ -25,15 +26,9 @@ def is_copy(obj: Object) -> bool:
     return COPY.items() <= labels_of(obj).items()
 
 
-def wanted_copy(source: Object, copy: Object | None = None) -> Object:
-    """Return the copy. `ensure` keeps fields that are not named, so the copy's other keys are named with None."""
-    wanted: Object = {
-        "metadata": {**{name: source["metadata"][name] for name in ("name", "namespace")}, "labels": COPY}
-    }
-    for field in ("data", "binaryData"):
-        surplus = dict.fromkeys((copy or {}).get(field) or {})
-        wanted[field] = {**surplus, **(source.get(field) or {})}
-    return wanted
+def wanted_copy(source: Object) -> Object:
+    meta = {name: source["metadata"][name] for name in ("name", "namespace")}
+    return {"metadata": {**meta, "labels": COPY}, **{field: source.get(field) or {} for field in CONTENT}}
 
 
 class Copies:
@@ -49,7 +44,7 @@ class Copies:
             # `ensure` would also change a ConfigMap of others that was created meanwhile. Here it is AlreadyExists.
             yield from must(create(COPIES, wanted_copy(source)))
         elif is_copy(copy):
-            yield from ensure(self._copies, wanted_copy(source, copy))
+            yield from ensure(self._copies, wanted_copy(source), exact=CONTENT)
         else:
             yield record(SOURCES, source, "Warning", "NotCopied", "edge has a ConfigMap of this name that is no copy")
         return None

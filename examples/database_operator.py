@@ -57,7 +57,8 @@ class Databases:
         try:
             yield from self._ensure_password(database)
             for service in services_of(database):
-                yield from ensure(self._services, own(service, by=database, of=DATABASES))
+                service = own(service, by=database, of=DATABASES)
+                yield from ensure(self._services, service, exact=("spec.selector",))
             waits = yield from self._back_up(database)
             if waits:
                 yield from self._report(database, None, *waits)

@@ -151,7 +151,7 @@ def unsettled(cluster: SimulatedCluster) -> Iterator[str]:
         if status.get("observedGeneration") != meta["generation"]:
             yield f"the status is of generation {status.get('observedGeneration')}, not {meta['generation']}"
         service = cluster.get(SERVICES, KEY)
-        if service is not None and service["spec"]["selector"].get("statefulset.kubernetes.io/pod-name") is None:
+        if service is not None and service["spec"]["selector"] != {"statefulset.kubernetes.io/pod-name": f"{NAME}-0"}:
             yield f"the Service selects {service['spec']['selector']}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kcm.protocols.objects import Object
@@ -50,6 +50,22 @@ def differences(wanted: Mapping[str, Any], present: Mapping[str, Any]) -> Object
     """
     found = _difference(wanted, present, quantity=False)
     return {} if found is _NOTHING else found
+
+
+def with_exact(wanted: Mapping[str, Any], present: Mapping[str, Any], paths: Sequence[str]) -> Object:
+    """Return `wanted` with None for each key that only `present` has, in the maps at these paths ("spec.selector")."""
+    for path in paths:
+        wanted = _with_exact(wanted, present, path.split("."))
+    return dict(wanted)
+
+
+def _with_exact(wanted: Any, present: Any, path: Sequence[str]) -> Any:
+    if not isinstance(present, Mapping) or not (wanted is None or isinstance(wanted, Mapping)):
+        return wanted
+    if not path:
+        return {**dict.fromkeys(present), **(wanted or {})}
+    name, rest = path[0], path[1:]
+    return {**(wanted or {}), name: _with_exact((wanted or {}).get(name), present.get(name), rest)}
 
 
 def without_none(value: Any) -> Any:

@@ -14,11 +14,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kcm.actors.reconciliation.commands import check_key, create, get_live, patch
-from kcm.actors.reconciliation.differences import differences, without_none
+from kcm.actors.reconciliation.differences import differences, with_exact, without_none
 from kcm.actors.reconciliation.failures import Retry
 from kcm.actors.reconciliation.outside import call
 from kcm.actors.reconciliation.reconciler import Step, step
 from kcm.actors.reconciliation.steps import must, must_object
+from kcm.protocols.arguments import check_each, check_text
 from kcm.protocols.merge_patches import merge_patched
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Patch
@@ -43,12 +44,15 @@ KUBERNETES = frozenset({"foregroundDeletion", "orphan"})  # finalizers without a
 
 
 @step
-def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M) -> Step[M]:
+def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M, *, exact: Sequence[str] = ()) -> Step[M]:
     """Create the object if it does not exist, else patch its differences from `wanted`. Return the resulting object.
 
     Fields that `wanted` does not name are unchanged, and None removes a field (see differences.py). The precondition of
     the patch is the version that was read. An object that is being deleted is returned unchanged, and created again
     once it is deleted.
+
+    exact: paths of maps whose other keys are removed, such as ("spec.selector", "data"); without it they are kept,
+        because other clients and the server add labels, annotations and defaults.
 
     If `wanted` has a controller (see `own`) and the existing object another one or none, the object is unchanged, and
     CommandError is raised with AlreadyExists, which names the controller. Raises CommandError for all other outcomes,
@@ -62,6 +66,7 @@ def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M) -> Step[M]:
     An existing object is checked in its state after the patch, so `wanted` need not repeat its labels.
     """
     check_lister("ensure", lister)
+    check_each("exact of ensure", exact, check_text)
     resource, wanted = lister.resource, as_object(wanted)
     if lister.metadata_only:
         raise ValueError(f"{resource} are read metadata-only: differences cannot be determined")
@@ -92,7 +97,7 @@ def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M) -> Step[M]:
         raise CommandError(creation, AlreadyExists(f"{resource} {key!r} {other_owner}"))
     if is_deleting(present):
         return lister.returned(present)
-    changes = differences(_comparable(wanted, present), present)
+    changes = differences(_comparable(with_exact(wanted, present, exact) if exact else wanted, present), present)
     if not lister.selects(merge_patched(present, changes)):
         selected = f"the controller selects only objects {lister.selection}"
         if not lister.selects(present):  # not in the table, because it belongs to another shard, for example

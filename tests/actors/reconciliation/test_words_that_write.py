@@ -257,6 +257,41 @@ def test_invalid_condition_is_refused_at_the_call() -> None:
         set_condition(None, "Ready", "True", "not yet", now=0.0)
 
 
+# Exact maps.
+
+
+@pytest.mark.parametrize(
+    ("wanted", "exact", "patched"),
+    [
+        ({"a": "1"}, ("data",), {"data": {"b": None}}),
+        ({"a": "1"}, (), None),
+        ({"a": "2", "c": "3"}, ("data",), {"data": {"a": "2", "b": None, "c": "3"}}),
+        ({}, ("data",), {"data": {"a": None, "b": None}}),
+        ({"a": "1"}, ("data", "metadata.labels"), {"data": {"b": None}, "metadata": {"labels": {"theirs": None}}}),
+        ({"a": "1"}, ("binaryData", "absent.path", "data.a"), None),
+    ],
+)
+def test_other_keys_of_an_exact_map_are_removed(
+    wanted: dict[str, str], exact: tuple[str, ...], patched: Object | None
+) -> None:
+    present = configmap(a="1", b="2")
+    present["metadata"] |= {"uid": "u1", "resourceVersion": "7", "labels": {"theirs": "x"}}
+    bench = Bench({CONFIGMAPS: [present]})
+    driven, _ = run(ensure(bench.tables[CONFIGMAPS], configmap(**wanted), exact=exact), bench)
+    for body in bodies(driven, Patch):
+        del body["metadata"]["resourceVersion"]
+        if not body["metadata"]:
+            del body["metadata"]
+        assert body == patched
+    assert len(driven.commands) == (0 if patched is None else 1)
+
+
+def test_exact_takes_a_tuple_of_paths() -> None:
+    bench = Bench({CONFIGMAPS: []})
+    with pytest.raises(TypeError, match="exact of ensure: expected a tuple, got 'data'"):
+        next(ensure(bench.tables[CONFIGMAPS], configmap(), exact="data"))
+
+
 # Finalizers.
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 from unittest import mock
 
 from msgspec.structs import replace
 
-from kcm import Object, Queue, Reconciliation, Watch
+from kcm import Queue, Reconciliation, Watch
 from kcm.commands import delete, patch
 from kcm.objects import is_deleting, own
 from kcm.outcomes import NotFound
 from kcm.specs import Read, itself
-from kcm.steps import must
+from kcm.steps import ensure, must
 from tests.faults.mutants.mutant import Mutant
 from tests.support.examples import copy_operator, test_copies
 
@@ -22,28 +22,17 @@ SETTING = test_copies.SETTING
 Copies, SOURCES, COPIES = copy_operator.Copies, copy_operator.SOURCES, copy_operator.COPIES
 
 
-def _with_copy(change: Callable[[Object, Object], Object]) -> AbstractContextManager[Any]:
-    """Change each wanted copy. change: called with the copy and its source."""
-    original = copy_operator.wanted_copy
-
-    def wanted(source: Object, copy: Object | None = None) -> Object:
-        return change(original(source, copy), source)
-
-    return mock.patch.object(copy_operator, "wanted_copy", wanted)
-
-
 def surplus_keys_kept() -> AbstractContextManager[Any]:
     """Keys that the source no longer has remain in the copy, as `ensure` keeps what is not named."""
-
-    def only_present(wanted: Object, source: Object) -> Object:
-        return {**wanted, "data": source.get("data") or {}}
-
-    return _with_copy(only_present)
+    return mock.patch.object(copy_operator, "ensure", lambda lister, wanted, **_: ensure(lister, wanted))
 
 
 def owned_across_clusters() -> AbstractContextManager[Any]:
     """The source owns the copy: the garbage collector of the other cluster finds no such owner."""
-    return _with_copy(lambda wanted, source: own(wanted, by=source, of=SOURCES))
+    wanted_copy = copy_operator.wanted_copy
+    return mock.patch.object(
+        copy_operator, "wanted_copy", lambda source: own(wanted_copy(source), by=source, of=SOURCES)
+    )
 
 
 def others_overwritten() -> AbstractContextManager[Any]:
