@@ -19,10 +19,11 @@ LATER: Mapping[tuple[int, int], tuple[Stage, ...]] = {
             False,
             """
             APIServerWebhookAuthenticationToken AtomicWriteVolumeUserFields CompositePodGroup
-            ConsistentListFromCacheSkipTimeoutFallback DRADerivedAttributes DRADeviceCompatibilityGroups
-            DRAOptionalNodeOperations DRAPartitionableDevicesType DefaultPodSysctls EmptyDirVolumeMode
-            EvictionRequestAPI GRPCContainerProbeTLS H2CContainerProbe InPlacePodVerticalScalingMemoryBackedVolumes
-            InPlacePodVerticalScalingSchedulerPreemption KubeProxyNFTablesLocalhostNodePorts
+            ConditionalAuthorization ConsistentListFromCacheSkipTimeoutFallback DRADerivedAttributes
+            DRADeviceCompatibilityGroups DRAOptionalNodeOperations DRAPartitionableDevicesType DefaultPodSysctls
+            EmptyDirVolumeMode EvictionRequestAPI GRPCContainerProbeTLS H2CContainerProbe
+            InPlacePodVerticalScalingMemoryBackedVolumes InPlacePodVerticalScalingSchedulerPreemption
+            InterPodAffinityHostnameFastPath KubeProxyNFTablesLocalhostNodePorts
             KubeletAllocatedPodsEndpoint NodeLifecycleConditions PodGroupPreemptionPolicy SchedulerPreQueueingHints
             StatefulSetRecreateStrategy VolumeBindMountOptions
             """,
