@@ -322,8 +322,8 @@ GIVEN_UP_KEYS = Family(
     help="Keys that failed permanently, or too often, and wait for their next event.",
     labels=("name",),
 )
-WRITE_STORMS = Family(
-    name="kcm_write_storms",
+HOT_LOOPS = Family(
+    name="kcm_hot_loops",
     kind="gauge",
     help="Objects that the controller has been writing at least once a second for ten minutes.",
     labels=("name",),

@@ -15,6 +15,7 @@ from kcm.runtime.metrics.families import (
     FEATURE_ENABLED,
     GIVEN_UP_KEYS,
     HIDDEN_METRICS,
+    HOT_LOOPS,
     INFORMER_PROCESSING_LATENCY,
     INFORMER_QUEUED_ITEMS,
     RECONCILE_ERRORS,
@@ -30,7 +31,6 @@ from kcm.runtime.metrics.families import (
     WORKQUEUE_RETRIES,
     WORKQUEUE_UNFINISHED_WORK,
     WORKQUEUE_WORK_DURATION,
-    WRITE_STORMS,
 )
 from kcm.runtime.metrics.registry import Counter, Family, Gauge, Histogram, Metrics, Reading
 from kcm.runtime.process.version import Version
@@ -136,7 +136,7 @@ class ReconcileMeter:
         self._by_result = {result: metrics.counter(RECONCILIATIONS, name, result) for result in RESULTS}
         self.success = self._by_result["success"]
         self.requeue_after = self._by_result["requeue_after"]
-        self._write_storms: Gauge | None = None
+        self._hot_loops: Gauge | None = None
 
     def raised(self, result: str, kind: str) -> None:
         """Count a reconciliation that raised an exception. kind: of an error, for the other results unused."""
@@ -144,13 +144,13 @@ class ReconcileMeter:
         if result == "error":
             self._metrics.counter(RECONCILE_ERRORS, self._name, kind).inc()
 
-    def write_storms(self, number: int) -> None:
+    def hot_loops(self, number: int) -> None:
         """Report the number of objects that are written again and again. The series exists from the first one on."""
-        if self._write_storms is None:
+        if self._hot_loops is None:
             if not number:
                 return
-            self._write_storms = self._metrics.gauge(WRITE_STORMS, self._name)
-        self._write_storms.set(number)
+            self._hot_loops = self._metrics.gauge(HOT_LOOPS, self._name)
+        self._hot_loops.set(number)
 
     def skipped_as_stale(self, resource_id: str) -> None:
         """Count a reconciliation that waits for a stale table. resource_id: Resource.id of this table."""

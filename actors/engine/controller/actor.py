@@ -222,7 +222,7 @@ class Controller(Actor):
                 listener.stop()
             for queue in self._settings.queues:
                 queue.meter.ended()
-            self._settings.meter.write_storms(0)
+            self._settings.meter.hot_loops(0)
         if self._functions is not None:
             self._functions.withdraw(self.name, incarnation)
         if self._calls is not None:
@@ -382,7 +382,7 @@ class Controller(Actor):
             for overlay in self._tables.overlays().values():
                 overlay.prune()
             self._peers.look_for_restarts()
-            self._report_write_storms(now)
+            self._report_hot_loops(now)
             if self._may_begin():
                 self._work.review_denied(now)
         self._keys.add_unseen()
@@ -416,17 +416,17 @@ class Controller(Actor):
             )
         unreported.clear()
 
-    def _report_write_storms(self, now: float) -> None:
-        storms = self._work.storms
-        for storm in storms.look(now):
+    def _report_hot_loops(self, now: float) -> None:
+        loops = self._work.loops
+        for loop in loops.look(now):
             self.log.warning(
-                "write storm: the controller writes the same object again and again",
+                "hot loop: the controller writes the same object again and again",
                 controller=self._settings.name,
-                resource=name_of_resource(storm.resource),
-                key=storm.key,
-                writes_per_second=round(storm.rate, 1),
+                resource=name_of_resource(loop.resource),
+                key=loop.key,
+                writes_per_second=round(loop.rate, 1),
             )
-        self._settings.meter.write_storms(len(storms.storms))
+        self._settings.meter.hot_loops(len(loops.loops))
 
     def _may_begin(self) -> bool:
         return self._begun and not self._paused and not self._draining and not self.context.fenced

@@ -1,6 +1,6 @@
-"""Own writes of a controller: in its tables, from their outcomes, before the watch delivers them, and write storms.
+"""Own writes of a controller: in its tables, from their outcomes, before the watch delivers them, and hot loops.
 
-In a write storm an object is written again and again. A reconciler whose status differs at each sync is woken by its
+In a hot loop an object is written again and again. A reconciler whose status differs at each sync is woken by its
 own write, without end. Two writers that undo each other's changes do the same to each other. Rate limits hide both from
 the API server, but not from the other keys.
 """
@@ -18,8 +18,8 @@ from kcm.protocols.objects import decode_object, is_deleting, resource_version_o
 from kcm.runtime.tables.overlay import AnyOverlay
 from kcm.runtime.tables.tables import Tables
 
-STORM_RATE = 1.0  # writes of one object per second, as a mean of the time between two looks
-STORM_LOOKS = 10  # successive looks, so that the busy minutes of a large rollout are no storm: a storm does not end
+LOOP_RATE = 1.0  # writes of one object per second, as a mean of the time between two looks
+LOOP_LOOKS = 10  # successive looks: longer than the busy minutes of a large rollout, whereas a loop does not end
 COUNTED = (Update, Patch, Delete)  # created objects have new names
 MOST_OBJECTS = 10_000  # further objects are not counted until the next look
 
@@ -100,7 +100,7 @@ def refresh(command: Update | Patch, err: Exception, tables: Tables) -> Reconcil
     raise err
 
 
-class WriteStorm(NamedTuple):
+class HotLoop(NamedTuple):
     """Object that the controller writes again and again. rate: writes per second since the last look."""
 
     resource: str
@@ -108,14 +108,14 @@ class WriteStorm(NamedTuple):
     rate: float
 
 
-class WriteStorms:
+class HotLoops:
     """Counters of a controller's successful writes, by object.
 
-    storms: those that the last look found.
+    loops: those that the last look found.
     """
 
     def __init__(self, now: float) -> None:
-        self.storms: tuple[WriteStorm, ...] = ()
+        self.loops: tuple[HotLoop, ...] = ()
         self._since = now
         self._writes: dict[tuple[str, str], int] = {}
         self._looks: dict[tuple[str, str], int] = {}  # number of successive looks with a high rate
@@ -126,13 +126,13 @@ class WriteStorms:
             if written in counts or len(counts) < MOST_OBJECTS:
                 counts[written] = counts.get(written, 0) + 1
 
-    def look(self, now: float) -> Iterator[WriteStorm]:
-        """Yield the storms that have begun since the last look, and begin to count again."""
-        seconds, before = max(now - self._since, 1.0), {(storm.resource, storm.key) for storm in self.storms}
-        rates = {written: count / seconds for written, count in self._writes.items() if count / seconds >= STORM_RATE}
+    def look(self, now: float) -> Iterator[HotLoop]:
+        """Yield the loops that have begun since the last look, and begin to count again."""
+        seconds, before = max(now - self._since, 1.0), {(loop.resource, loop.key) for loop in self.loops}
+        rates = {written: count / seconds for written, count in self._writes.items() if count / seconds >= LOOP_RATE}
         self._looks = {written: self._looks.get(written, 0) + 1 for written in rates}
         self._writes, self._since = {}, now
-        self.storms = tuple(
-            WriteStorm(*written, rates[written]) for written, looks in self._looks.items() if looks >= STORM_LOOKS
+        self.loops = tuple(
+            HotLoop(*written, rates[written]) for written, looks in self._looks.items() if looks >= LOOP_LOOKS
         )
-        return (storm for storm in self.storms if (storm.resource, storm.key) not in before)
+        return (loop for loop in self.loops if (loop.resource, loop.key) not in before)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, field
 
 from kcm.actors.engine.controller.held_back import HeldBack
-from kcm.actors.engine.controller.own_writes import WriteStorms, refresh, remember, stale_update
+from kcm.actors.engine.controller.own_writes import HotLoops, refresh, remember, stale_update
 from kcm.actors.engine.controller.readiness import StaleTableError, check_freshness, check_readable
 from kcm.actors.engine.controller.retries import SyncTimeoutError, error_kind, one_line, result_of
 from kcm.actors.engine.controller.rights import RequiredRight, Rights, denied_right
@@ -62,7 +62,7 @@ class Work:
     reconciled, failed: number of reconciliations that succeeded and failed.
     moved: monotonic time of the last progress: a key was begun, or received an outcome.
     rights: rights that the API server refused.
-    storms: objects that are written again and again.
+    loops: objects that are written again and again.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Work:
         self.ticket = context.incarnation * 1_000_000_000
         self.reconciled = self.failed = 0
         self.moved = self._clock.monotonic()
-        self.storms = WriteStorms(self.moved)
+        self.loops = HotLoops(self.moved)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -198,7 +198,7 @@ class Work:
         if self.rights.refused or type(outcome) is Forbidden:
             self._note_right(command, outcome)
         if type(outcome) is Done:
-            self.storms.wrote(command)
+            self.loops.wrote(command)
         attempt.outcomes[settled.index] = outcome
         attempt.missing -= 1
         self.moved = self._clock.monotonic()

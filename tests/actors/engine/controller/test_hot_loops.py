@@ -1,4 +1,4 @@
-"""Write storms: an object that its controller writes again and again is logged and counted."""
+"""Hot loops: an object that its controller writes again and again is logged and counted."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
-from kcm.actors.engine.controller.own_writes import MOST_OBJECTS, STORM_LOOKS, WriteStorm, WriteStorms
+from kcm.actors.engine.controller.own_writes import LOOP_LOOKS, MOST_OBJECTS, HotLoop, HotLoops
 from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Watch, itself, must, patch
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.actors.simulation.cluster import SimulatedCluster
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Update
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import REPLICASETS
-from kcm.runtime.metrics.families import WRITE_STORMS
+from kcm.runtime.metrics.families import HOT_LOOPS
 from tests.support.objects import replica_set
 
 NAME = "label-controller"
 
 
-def storms_of(rates: Iterator[int], command: Command) -> list[int]:
-    """Return the numbers of the minutes that find a storm. rates: number of writes in each minute."""
-    storms, found = WriteStorms(0.0), []
+def loops_of(rates: Iterator[int], command: Command) -> list[int]:
+    """Return the numbers of the minutes that find a loop. rates: number of writes in each minute."""
+    loops, found = HotLoops(0.0), []
     for minute, writes in enumerate(rates, 1):
         for _ in range(writes):
-            storms.wrote(command)
-        if list(storms.look(60.0 * minute)):
+            loops.wrote(command)
+        if list(loops.look(60.0 * minute)):
             found.append(minute)
     return found
 
 
-STORM = (60,) * STORM_LOOKS  # writes in each minute
+BUSY = (60,) * LOOP_LOOKS  # writes in each minute
 UPDATE = Update("apps/v1/replicasets", "default/web", b"")
 
 
 @pytest.mark.parametrize(
     ("writes", "found"),
     [
-        ((*STORM, 60), [10]),
+        ((*BUSY, 60), [10]),
         ((1200,) * 9, []),  # the busy minutes of a rollout
-        ((*STORM[1:], 59, *STORM[1:]), []),
-        ((*STORM, 0, *STORM), [10, 21]),  # a second storm
+        ((*BUSY[1:], 59, *BUSY[1:]), []),
+        ((*BUSY, 0, *BUSY), [10, 21]),  # a second loop
         ((1200,) * 10, [10]),
     ],
 )
-def test_object_that_is_written_each_second_for_ten_minutes_is_a_storm(
+def test_object_that_is_written_each_second_for_ten_minutes_is_a_hot_loop(
     writes: tuple[int, ...], found: list[int]
 ) -> None:
-    assert storms_of(iter(writes), UPDATE) == found
+    assert loops_of(iter(writes), UPDATE) == found
 
 
 @pytest.mark.parametrize(
@@ -63,14 +63,14 @@ def test_object_that_is_written_each_second_for_ten_minutes_is_a_storm(
     ],
 )
 def test_only_writes_of_existing_objects_count(command: Command, counts: bool) -> None:
-    assert bool(storms_of(iter(STORM), command)) is counts
+    assert bool(loops_of(iter(BUSY), command)) is counts
 
 
 def test_number_of_counted_objects_is_limited() -> None:
-    storms = WriteStorms(0.0)
+    loops = HotLoops(0.0)
     for number in range(MOST_OBJECTS + 10):
-        storms.wrote(Delete("v1/pods", f"d/{number}"))
-    assert len(storms._writes) == MOST_OBJECTS
+        loops.wrote(Delete("v1/pods", f"d/{number}"))
+    assert len(loops._writes) == MOST_OBJECTS
 
 
 class Labels:
@@ -101,21 +101,21 @@ def test_controller_that_its_own_writes_wake_is_named_with_the_object(
     system = cluster.manager(controllers=[spec])
     cluster.create(REPLICASETS, replica_set("web"))
     cluster.run_for(700.0)
-    storms = [entry for entry in logs.entries if entry["event"].startswith("write storm: ")]
-    named = [(entry["controller"], entry["resource"], entry["key"]) for entry in storms]
+    loops = [entry for entry in logs.entries if entry["event"].startswith("hot loop: ")]
+    named = [(entry["controller"], entry["resource"], entry["key"]) for entry in loops]
     assert named == ([(NAME, "replicasets.apps", "default/web")] if endless else [])
-    assert system.metrics.gauge(WRITE_STORMS, NAME).value == float(endless)
+    assert system.metrics.gauge(HOT_LOOPS, NAME).value == float(endless)
     if endless:
-        assert storms[0]["writes_per_second"] == pytest.approx(2.0, abs=0.2)
+        assert loops[0]["writes_per_second"] == pytest.approx(2.0, abs=0.2)
         cluster.delete(REPLICASETS, "default/web")
         cluster.run_for(130.0)
-        assert system.metrics.gauge(WRITE_STORMS, NAME).value == 0.0
+        assert system.metrics.gauge(HOT_LOOPS, NAME).value == 0.0
 
 
-def test_storm_names_the_rate() -> None:
-    storms = WriteStorms(0.0)
-    for minute in range(1, STORM_LOOKS + 1):
+def test_hot_loop_names_the_rate() -> None:
+    loops = HotLoops(0.0)
+    for minute in range(1, LOOP_LOOKS + 1):
         for _ in range(120):
-            storms.wrote(UPDATE)
-        list(storms.look(60.0 * minute))
-    assert storms.storms == (WriteStorm("apps/v1/replicasets", "default/web", 2.0),)
+            loops.wrote(UPDATE)
+        list(loops.look(60.0 * minute))
+    assert loops.loops == (HotLoop("apps/v1/replicasets", "default/web", 2.0),)
