@@ -190,6 +190,7 @@ class SimulatedCluster:
         options: Options | None = None,
         election: Election | Mapping[str, Election] | None = None,
         keep: bool = False,
+        cluster: str = "",
     ) -> ControllerSystem:
         """Start a controller manager. Several managers of one cluster need leader election, as in a real cluster.
 
@@ -197,20 +198,21 @@ class SimulatedCluster:
         deletes dependents, or the content of namespaces. The first process is named "manager", the next one
         "manager-2".
 
-        election: settings of the leader election, with several clusters by their names; None for a manager that writes
-            without a lease.
+        election: settings of the leader election, with several clusters by their names; None to write without a lease.
+        cluster: one of several, for controllers that name none; the process is then named "edge-manager".
         keep: restart the process when it ends by itself, for example after a lost lease, as a kubelet would;
             `processes` then contains the new incarnation.
         """
+        own = self._server_of(cluster) if cluster else self._first
         specs = checked_specs("controllers", controllers)
         if options is not None:
             check_type("options", options, Options, "Options, as read_options() returns them")
         if runs(garbage_collector.SPEC.name, specs, options or Options()):
-            self._first.stop_garbage_collection()
+            own.stop_garbage_collection()
         if runs(namespace.SPEC.name, specs, options or Options()):
-            self._first.stop_namespace_cleanup()
+            own.stop_namespace_cleanup()
         if has_webhooks(specs):
-            self._first.serve_configurations()
+            own.serve_configurations()
         return self._processes.start(
             "manager",
             specs,
@@ -221,6 +223,7 @@ class SimulatedCluster:
             webhooks=WebhookServing(
                 name="simulated", namespace="kube-system", url=WEBHOOKS_URL, lives=self.certificate_lives
             ),
+            cluster=cluster,
         )
 
     def hollow_nodes(
@@ -232,6 +235,7 @@ class SimulatedCluster:
         volumes: bool = False,
         attach: bool = False,
         devices: bool = False,
+        cluster: str = "",
     ) -> ControllerSystem:
         """Start a process with hollow nodes, whose pods run in appearance only, and with a scheduler.
 
@@ -239,14 +243,16 @@ class SimulatedCluster:
         volumes: provision volumes for claims, and let pods wait for their claims.
         attach: let pods also wait until an attach-detach controller has attached their volumes.
         devices: publish devices of nodes, and allocate them to ResourceClaims of pods. The kinds must be served.
+        cluster: where the nodes are, in a world with several clusters.
         """
+        self._server_of(cluster)
         options = Options()
         options = replace(options, client_limits=replace(options.client_limits, qps=-1.0))
         heartbeat = LEASE_INTERVAL if heartbeats else NEVER
         specs = hollow_specs(
             nodes=nodes, zones=zones, heartbeat=heartbeat, volumes=volumes, attach=attach, devices=devices
         )
-        return self._processes.start("hollow", specs, options=options, seed=self._seed + 1)
+        return self._processes.start("hollow", specs, options=options, seed=self._seed + 1, cluster=cluster)
 
     def crash(self, name: str) -> None:
         """Kill a process with all its actors. `start_again` restarts it."""

@@ -47,6 +47,7 @@ class Running(Struct, frozen=True):
     keep: restart the process when it ends by itself.
     starts: number of starts, including this one.
     webhooks: how its webhooks are served; None: they are not.
+    cluster: the one of several clusters that it works on, as on its only one; "" for all.
     """
 
     process: SimulatedProcess
@@ -58,6 +59,7 @@ class Running(Struct, frozen=True):
     keep: bool
     starts: int
     webhooks: WebhookServing | None = None
+    cluster: str = ""
 
 
 class Processes:
@@ -95,11 +97,18 @@ class Processes:
         election: Election | Mapping[str, Election] | None = None,
         keep: bool = False,
         webhooks: WebhookServing | None = None,
+        cluster: str = "",
     ) -> ControllerSystem:
-        """Start a process. The first process of a kind is named `kind`, the next ones "kind-2", "kind-3" and so on."""
+        """Start a process. The first process of a kind is named `kind`, the next ones "kind-2", "kind-3" and so on.
+
+        cluster: see Running; the name of the process begins with it.
+        """
+        kind = f"{cluster}-{kind}" if cluster else kind
         names = (kind if number == 1 else f"{kind}-{number}" for number in itertools.count(1))
         name = next(name for name in names if name not in self.running)
-        return self._run(name, specs, options, election, seed=seed, keep=keep, starts=1, webhooks=webhooks)
+        return self._run(
+            name, specs, options, election, seed=seed, keep=keep, starts=1, webhooks=webhooks, cluster=cluster
+        )
 
     def crash(self, name: str) -> None:
         running = self.running[name]
@@ -122,6 +131,7 @@ class Processes:
             keep=was.keep,
             starts=was.starts + 1,
             webhooks=was.webhooks,
+            cluster=was.cluster,
         )
 
     def revive(self) -> None:
@@ -147,15 +157,15 @@ class Processes:
         keep: bool,
         starts: int,
         webhooks: WebhookServing | None,
+        cluster: str,
     ) -> ControllerSystem:
         metrics = Metrics()
         process = self.world.process(name)
-        transports = {
-            cluster: SimulatedTransport(network, name, process.http) for cluster, network in self._networks.items()
-        }
+        transports = {where: SimulatedTransport(each, name, process.http) for where, each in self._networks.items()}
+        is_on_one = cluster in transports
         system = ControllerSystem(
-            transport=transports.get(""),
-            transports=None if "" in transports else transports,
+            transport=transports[cluster] if is_on_one else None,
+            transports=None if is_on_one else transports,
             log=self._log,
             controllers=specs,
             options=options,
@@ -172,7 +182,7 @@ class Processes:
             make_webhook_host=lambda pages: self._webhooks.host(name, process.calls, pages, metrics),
         )
         system.actors.beginnings.append(process.begins)
-        self.running[name] = Running(process, system, specs, options, election, seed, keep, starts, webhooks)
+        self.running[name] = Running(process, system, specs, options, election, seed, keep, starts, webhooks, cluster)
         for observe in self.started:
             observe(name, system)
         return system.start()

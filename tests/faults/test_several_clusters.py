@@ -16,12 +16,13 @@ from kcm.actors.reconciliation.actor_names import elector_name
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign.checks import check
 from kcm.actors.simulation.campaign.failure_reports import must_hold
-from kcm.actors.simulation.campaign.setting import Setting
+from kcm.actors.simulation.campaign.setting import WORKLOADS, Setting
 from kcm.actors.simulation.invariants.observer import Entitled, Fail, Observation
+from kcm.actors.simulation.objects import deployment
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.objects import key_of
-from kcm.protocols.resources import CONFIGMAPS, Resource
+from kcm.protocols.resources import CONFIGMAPS, DEPLOYMENTS, PODS, Resource
 from kcm.runtime.faults.vocabulary import parse_faults
 from kcm.runtime.simulation.plan import draw_plan
 from tests.faults.recorded_seeds import must_be_found_by
@@ -130,3 +131,35 @@ def test_confusion_of_leases_is_found(seed: int, of: type, method: str, bug: Any
         must_be_found_by(seed, lambda each: bool(check(each, setting=SETTING).violations))
         violations = [str(each) for each in check(seed, setting=SETTING).violations]
     assert any("is not marked" in each for each in violations), violations
+
+
+def with_workloads(cluster: SimulatedCluster) -> None:
+    """Run the workload controllers of kcm on edge, as its own controller manager does, with hollow nodes."""
+    cluster.hollow_nodes(cluster="edge", heartbeats=False)
+    cluster.manager(controllers=WORKLOADS, cluster="edge")
+    cluster.create(DEPLOYMENTS.on("edge"), deployment("web", replicas=2))
+
+
+def ready_replicas(cluster: SimulatedCluster) -> int | None:
+    web = cluster.get(DEPLOYMENTS.on("edge"), "default/web") or {}
+    found: int | None = web.get("status", {}).get("readyReplicas")
+    return found
+
+
+def test_controllers_of_a_cluster_work_beside_those_of_several() -> None:
+    setting = replace(
+        SETTING,
+        prepare=with_workloads,
+        unsettled=lambda cluster: [] if ready_replicas(cluster) == 2 else ["web on edge is not ready"],
+    )
+    must_hold(2, setting=setting)
+
+
+def test_hollow_nodes_are_on_one_of_several_clusters() -> None:
+    cluster = SimulatedCluster(clusters=CLUSTERS)
+    with pytest.raises(ValueError, match="no cluster ''"):
+        cluster.hollow_nodes()
+    with_workloads(cluster)
+    assert cluster.run_until(lambda: ready_replicas(cluster) == 2, within=60)
+    assert sorted(cluster.processes) == ["edge-hollow", "edge-manager"]
+    assert cluster.list(PODS.on("hub")) == []

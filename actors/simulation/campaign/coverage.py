@@ -39,7 +39,7 @@ from kcm.runtime.system.actor import Actor
 
 Step = tuple[str, str]  # name of a controller or an actor, and its step, for example "create pods"
 
-HOLLOW = "hollow"  # process of the hollow nodes, which are not controllers of the setting
+MANAGER = "manager"  # beginning of the names of processes with controllers of the setting
 VERBS: dict[type[Any], str] = {
     Create: "create",
     Update: "update",
@@ -191,14 +191,14 @@ class CoverageRecorder:
         checker.watching.append(self._observe)
 
     def _observe(self, observation: Observation) -> None:
-        if isinstance(observation, Submitted) and observation.process != HOLLOW:
+        if isinstance(observation, Submitted) and observation.process.startswith(MANAGER):
             submit = observation.submit
             who = self._controller_of(submit)
             ticket = (observation.process, submit.sender, submit.ticket)
             self._submitted[ticket] = who, submit.client, tuple(submit.commands)
             if who in self._controllers or who in self._writing_as:
                 self.coverage.taken.update((who, step_of(command)) for command in submit.commands)
-        elif isinstance(observation, ProcessStarted) and observation.process != HOLLOW:
+        elif isinstance(observation, ProcessStarted) and observation.process.startswith(MANAGER):
             specs = observation.system.controllers
             self._controllers |= {spec.name for spec in specs}
             for spec in specs:
@@ -220,7 +220,7 @@ class CoverageRecorder:
         return client if len(sharing) > 1 else next(iter(sharing))
 
     def _record_strike(self, fault: Fault, process: str, actor: str, at: object) -> None:
-        if process == HOLLOW:
+        if process and not process.startswith(MANAGER):
             return
         for step in dict.fromkeys(self._steps(fault, process, actor, at)) or (("", ""),):
             self.coverage.struck[fault.kind, step] += 1
@@ -243,7 +243,7 @@ class CoverageRecorder:
 
     def _under_way(self, process: str) -> Iterator[Step]:
         for where, sender, ticket, command in self._checker.under_way():
-            if where != HOLLOW and fnmatchcase(where, process):
+            if where.startswith(MANAGER) and fnmatchcase(where, process):
                 yield self._submitted[where, sender, ticket][0], step_of(command)
 
     def _controllers_requesting(self, process: str, client: str, step: str) -> Collection[str]:

@@ -31,7 +31,7 @@ LONGEST = 1_000  # maximum length of a text in a message
 PATIENCE = 300.0  # seconds after the end of a run within which it may still reach the expected end state
 MOST_RUNS = 60  # maximum number of runs to shrink the faults, and again for the user actions
 CHATTER = ("Ping", "Pong", "Wake", "Streamed", "Listed")  # messages that do not concern an object
-HOLLOW = "hollow"  # the process of the hollow nodes
+MANAGERS = "manager"  # beginning of the names of processes with controllers of the setting
 INFRASTRUCTURE = (MANAGER, DISPATCHER, RECORDER, ELECTOR, DISCOVERY)
 AGAIN = ("run the test again: hypothesis tries saved examples first; or use @hypothesis.reproduce_failure",)
 _WORD = re.compile(r"[\w.:/-]+")
@@ -294,12 +294,12 @@ def _concerned(failed: Run, recording: Recording) -> _Concerned:
             namespace, name = split_key(key)
             if (key in words or name in words) and (namespace != LEASE_NAMESPACE or names_leases):
                 keys.add(key)
-    hollow = any(frame.process == HOLLOW and frame.sender in actors for frame in sent)
+    hollow = any(not frame.process.startswith(MANAGERS) and frame.sender in actors for frame in sent)
     return _Concerned(frozenset(keys), frozenset(actors), hollow)
 
 
 def _is_about(sent: SentMessage, message: object, about: _Concerned) -> bool:
-    if type(message).__name__ in CHATTER or (sent.process == HOLLOW and not about.hollow):
+    if type(message).__name__ in CHATTER or (not sent.process.startswith(MANAGERS) and not about.hollow):
         return False
     if about.keys:
         return not about.keys.isdisjoint(keys_in(message))
