@@ -124,12 +124,14 @@ def api_transport(
     metrics: Metrics | None = None,
     log: FilteringBoundLogger | None = None,
     program: str = OWN_PROGRAM,
+    context: str = "",
 ) -> Iterator[HttpTransport]:
     """Connect to the server of a kubeconfig, or without one to the server of the pod; close the connection at the end.
 
     log: see ControllerSystem.
     program: the name that API servers record as the field manager of writes, and that audit logs show in the user
         agent, before its first slash.
+    context: of the kubeconfig; empty: its current one.
 
     No request is sent yet. Raises ConfigError, and ValueError if program cannot be a field manager.
     """
@@ -137,7 +139,9 @@ def api_transport(
     clock = SystemClock()
     metrics = metrics if metrics is not None else Metrics()
     path = "" if kubeconfig is None else str(Path(kubeconfig).expanduser())
-    config = load_config(kubeconfig=path, master=None, environ=os.environ, clock=clock, metrics=metrics)
+    config = load_config(
+        kubeconfig=path, master=None, context=context, environ=os.environ, clock=clock, metrics=metrics
+    )
     transport = connect(
         config, clock=clock, metrics=metrics, log=log if log is not None else standard_log("kcm"), program=program
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -109,3 +110,23 @@ def replay(journal: Path) -> str:
 
 def reachable(manager: Manager, cluster: str) -> float:
     return manager.metric("kcm_cluster_reachable", cluster=cluster)
+
+
+def test_development_loop_starts_a_cluster_for_each_name(tmp_path: Path) -> None:
+    operator = tmp_path / "copy_operator.py"
+    operator.write_text(OPERATOR.read_text())
+    command = [sys.executable, "-P", "-m", "kcm.actors.command", "dev", f"{operator}:COPIER"]
+    with ending(spawn(command, tmp_path / "dev.log", cwd=tmp_path)) as loop:
+        until(lambda: "running copy-controller" in loop.text(), "it runs", why=loop.text)
+        started = re.findall(r"started the cluster (\w+): export KUBECONFIG=(\S+)", loop.text())
+        assert [name for name, _ in started] == ["hub", "edge"]
+        config = merged({name: Path(kubeconfig) for name, kubeconfig in started}, tmp_path / "both")
+        kubectl(config, "hub", "create", "configmap", "settings", "--from-literal=a=1")
+        kubectl(config, "hub", "label", "configmap", "settings", LABEL)
+        until(lambda: data_of(config, "edge", "settings") == {"a": "1"}, "copied", why=loop.text)
+        edited = OPERATOR.read_text().replace('"labels": COPY}', '"labels": {**COPY, "edited": "yes"}}')
+        assert edited != OPERATOR.read_text()
+        operator.write_text(edited)
+        until(lambda: "restarted copy-controller" in loop.text(), "the code is replaced", why=loop.text)
+        labelled = ("get", "configmap", "--selector=edited=yes", "-o", "name")
+        until(lambda: "configmap/settings" in kubectl(config, "edge", *labelled), "copied again", why=loop.text)

@@ -9,7 +9,7 @@ import argparse
 import logging
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -24,8 +24,8 @@ from kcm.actors.command.development.screen import Screen
 from kcm.actors.command.generation.manifests import GenerationError, custom_resource_definitions
 from kcm.actors.command.generation.programs import NoSpecsError
 from kcm.actors.command.manifests import Manifest, ManifestError, apply
-from kcm.actors.options import InvalidOptionsError, OtherProgram
-from kcm.actors.reconciliation.specs import clusters_of
+from kcm.actors.options import InvalidOptionsError, Options, OtherProgram
+from kcm.actors.reconciliation.specs import ControllerSpec, clusters_of
 from kcm.runtime.apiserver.process.launch import LaunchError
 from kcm.runtime.client.config import ConfigError
 from kcm.runtime.client.http_session import OWN_CLIENT
@@ -35,6 +35,7 @@ from kcm.runtime.process.interrupts import answer_interrupts
 from kcm.runtime.process.termination import Ending
 from kcm.runtime.scheduling.clock import Clock, SystemClock
 
+PLACEHOLDER = "that of run-kcm dev"
 LOOK_EVERY = 0.3  # seconds between two looks at the files
 ERRORS = (NoSpecsError, GenerationError, ManifestError, LaunchError, ConfigError, FlagError, InvalidOptionsError)
 
@@ -49,21 +50,13 @@ def main(argv: Sequence[str]) -> int:
     try:
         with ExitStack() as stack:
             project = Project(arguments.specs)
-            if clusters := clusters_of(project.specs):
-                raise ConfigError(
-                    f"run-kcm dev works on one cluster, and the controllers on {', '.join(clusters)}: use kcm.main"
-                )
-            kubeconfig = arguments.kubeconfig
-            if kubeconfig is None:
-                kubeconfig = stack.enter_context(_own_cluster())
-                screen.write(f"started a cluster: export KUBECONFIG={kubeconfig}")
-            transport = stack.enter_context(api_transport(kubeconfig, program="kcm-dev"))
+            flags = argv[where + 1 :]
             loop = Development(
                 project,
-                transport,
+                _transports(stack, project.specs, arguments.kubeconfig, flags, screen),
                 screen,
                 clock,
-                flags=argv[where + 1 :],
+                flags=flags,
                 applies=arguments.kubeconfig is None or arguments.apply,
             )
             loop.run(Ending())
@@ -77,23 +70,53 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def _transports(
+    stack: ExitStack,
+    specs: Sequence[ControllerSpec],
+    kubeconfig: Path | None,
+    flags: Sequence[str],
+    screen: Screen,
+) -> dict[str, HttpTransport]:
+    """Return the transports by cluster, only "" for one. kubeconfig: None to start an embedded cluster for each."""
+    transports: dict[str, HttpTransport] = {}
+    for cluster in clusters_of(specs) or ("",):
+        file, context = kubeconfig, ""
+        if file is None:
+            file = stack.enter_context(_own_cluster())
+            screen.write(f"started {f'the cluster {cluster}' if cluster else 'a cluster'}: export KUBECONFIG={file}")
+        elif cluster:
+            from kcm.actors.app.cluster_flags import context_of  # few programs work on several clusters
+
+            context = context_of(cluster, _options(flags, specs))
+        transport = api_transport(file, program="kcm-dev", context=context)
+        transports[cluster] = stack.enter_context(transport)
+    return transports
+
+
+def _options(flags: Sequence[str], specs: Sequence[ControllerSpec]) -> Options:
+    """Return the options of the operator. Of several clusters the transports are made here, not from --kubeconfig."""
+    given = (f"--kubeconfig={PLACEHOLDER}", *flags) if clusters_of(specs) else flags
+    return read_options(given, controllers=specs, other=OtherProgram(name="run-kcm dev", defaults={}))
+
+
 class Development:
     """The operator that runs, and the files that it comes from.
 
+    transports: by cluster, only "" for one.
     applies: whether to apply the CustomResourceDefinitions of the specs, at the start and when they change.
     """
 
     def __init__(
         self,
         project: Project,
-        transport: HttpTransport,
+        transports: Mapping[str, HttpTransport],
         screen: Screen,
         clock: Clock,
         *,
         flags: Sequence[str] = (),
         applies: bool = True,
     ) -> None:
-        self._project, self._transport, self._screen, self._clock = project, transport, screen, clock
+        self._project, self._transports, self._screen, self._clock = project, transports, screen, clock
         self._flags, self._applies = tuple(flags), applies
         self._seen = Reconciliations(clock, screen.write)
         self._applied: list[object] = []
@@ -103,10 +126,15 @@ class Development:
         while not ending.is_set():
             self._apply()
             live = LiveSpecs(self._project.specs, self._seen)
-            other = OtherProgram(name="run-kcm dev", defaults={})
-            options = read_options(self._flags, controllers=live.specs, other=other)
+            if {*self._transports} != {*(clusters_of(live.specs) or ("",))}:
+                raise ConfigError("the controllers name other clusters now: start run-kcm dev again")
+            only = self._transports.get("")
             system = ControllerSystem(
-                transport=self._transport, controllers=live.specs, options=options, program="kcm-dev"
+                transport=only,
+                transports=self._transports if only is None else None,
+                controllers=live.specs,
+                options=_options(self._flags, live.specs),
+                program="kcm-dev",
             )
             with system:
                 self._screen.write(f"running {', '.join(spec.name for spec in live.specs)}")
@@ -144,9 +172,10 @@ class Development:
         definitions = custom_resource_definitions(self._project.specs)
         if not self._applies or definitions == self._applied:
             return
-        ask = partial(self._transport.request, client=OWN_CLIENT, timeout=10.0)
-        for name in apply([Manifest("a Definition", obj) for obj in definitions], ask):
-            self._screen.write(f"applied {name}")
+        for cluster, transport in self._transports.items():
+            ask = partial(transport.request, client=OWN_CLIENT, timeout=10.0)
+            for name in apply([Manifest("a Definition", obj) for obj in definitions], ask):
+                self._screen.write(f"applied {name} on {cluster}" if cluster else f"applied {name}")
         self._applied = [*definitions]
 
 
@@ -178,7 +207,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("specs", metavar="module:SPECS", help="a ControllerSpec, or several in a tuple or list")
     parser.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="cluster to work on (default: start an embedded one in memory)"
+        "--kubeconfig",
+        type=Path,
+        metavar="FILE",
+        help="cluster to work on, or those of several contexts (default: start embedded ones in memory)",
     )
     parser.add_argument(
         "--apply",
