@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import traceback
 from collections.abc import Iterator
 
 M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8  # of glibc's malloc.h
@@ -87,21 +86,6 @@ class RareGarbage:
             self._due = now + COLLECT_EVERY
             gc.collect()
             give_back_freed()
-
-
-def clear_frames(error: BaseException) -> None:
-    """Clear the local variables of the ended functions in the tracebacks of an exception, its causes and contexts.
-
-    Call this for an exception that was handled. A function that assigns an exception to a variable and raises it forms
-    a reference cycle through its frame, which keeps everything that the functions of the traceback referred to.
-    """
-    seen: set[int] = set()
-    remaining: list[BaseException | None] = [error]
-    while remaining:
-        if (found := remaining.pop()) is not None and id(found) not in seen:
-            seen.add(id(found))
-            traceback.clear_frames(found.__traceback__)
-            remaining += (found.__cause__, found.__context__)
 
 
 def give_back_freed() -> None:

@@ -23,10 +23,10 @@ from kcm.actors.reconciliation.actor_names import DISPATCHER
 from kcm.actors.reconciliation.failures import Retry
 from kcm.actors.reconciliation.outside import Outside
 from kcm.protocols.codec import encode, encode_fields
+from kcm.protocols.errors import clear_frames
 from kcm.protocols.messages.commands import COMMANDS, Command, Fetch, Get, List, Submit, in_words
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Done, Forbidden, Outcome, Refused, Settled, Unknown
-from kcm.runtime.process.memory import clear_frames
 from kcm.runtime.system.actor import Context
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.tables import Tables

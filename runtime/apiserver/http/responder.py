@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kcm.protocols.errors import clear_frames
 from kcm.runtime.apiserver.access.refusals import NotAuthorizedError
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.status_errors import StatusError
@@ -14,7 +15,6 @@ from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.server.api_server import ApiServer
 from kcm.runtime.client.api import Response
 from kcm.runtime.http.server.request import NO_SNIFFING
-from kcm.runtime.process.memory import clear_frames
 from kcm.runtime.scheduling.clock import WallClock
 
 if TYPE_CHECKING:

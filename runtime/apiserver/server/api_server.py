@@ -20,6 +20,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from kcm.protocols.errors import clear_frames
 from kcm.runtime.apiserver.access.token_authenticator import NO_TOKENS, AcceptedTokens
 from kcm.runtime.apiserver.bootstrap.roles import reconcile_roles
 from kcm.runtime.apiserver.bootstrap.served_cluster import REACTIONS, ServedCluster
@@ -47,7 +48,6 @@ from kcm.runtime.apiserver.storage.watches import CacheWatcher
 from kcm.runtime.apiserver.verbs.component_statuses import Components, lease_problem
 from kcm.runtime.apiserver.verbs.watch import watch
 from kcm.runtime.client.api import Request, Response
-from kcm.runtime.process.memory import clear_frames
 from kcm.runtime.scheduling.clock import WallClock
 
 

@@ -10,7 +10,8 @@ import weakref
 
 import pytest
 
-from kcm.runtime.process.memory import COLLECT_EVERY, SETTLING, RareGarbage, clear_frames, collect_afterwards
+from kcm.protocols.errors import clear_frames
+from kcm.runtime.process.memory import COLLECT_EVERY, SETTLING, RareGarbage, collect_afterwards
 
 HEAPS = """
 import ctypes, os, tempfile, threading

@@ -55,11 +55,11 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.status import (
     StatusDraft,
 )
 from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, perform, update
+from kcm.protocols.errors import clear_frames
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import Done, NotFound, Refused
 from kcm.protocols.objects import Key, name_of, namespace_of, uid_of
 from kcm.protocols.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
-from kcm.runtime.process.memory import clear_frames
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.tables import Tables
 
