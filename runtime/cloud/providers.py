@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
-from kcm.runtime.cloud.fake import FakeCloud
 from kcm.runtime.cloud.provider import CloudProvider
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 GROUP = "kcm.cloud_providers"
 NONE, EXTERNAL, FAKE = "", "external", "fake"
+FAKE_CLOUD = "kcm.runtime.cloud.fake:FakeCloud"
 ProviderFactory = Callable[[str], CloudProvider]
 
 
@@ -49,7 +50,8 @@ def load_provider(name: str, *, config_file: str) -> CloudProvider | None:
     if not has_provider(name):
         return None
     if name == FAKE:
-        return FakeCloud()
+        fake: Callable[[], CloudProvider] = resolve_name(FAKE_CLOUD)  # loaded if it is used, like the others
+        return fake()
     found = _entry_points(name)
     if not found:
         raise CloudError(f"no installed package has a cloud provider {name!r}")
