@@ -35,6 +35,7 @@ KEYS = ("broken", "hot")
 DEVICES = 5
 TOLERANT = "tolerant"  # prefix of the names of pods that tolerate all taints of devices
 PERIOD = 10.0  # seconds between two updates of a rule's condition
+LONGER_THAN_RUNS = 36_000  # seconds of a toleration that outlasts each run, also those that settle after 10 minutes
 
 
 def _actions(scenario: Scenario) -> Iterable[Action]:
@@ -78,7 +79,7 @@ def _tolerations(chance: random.Random) -> list[Object]:
     toleration: Object = {
         "operator": "Exists",
         "effect": "NoExecute",
-        "tolerationSeconds": chance.choice((0, 4, 12, 600)),
+        "tolerationSeconds": chance.choice((0, 4, 12, LONGER_THAN_RUNS)),
     }
     return [toleration] if drawn < 0.7 else [{**toleration, "key": chance.choice(KEYS)}]
 
