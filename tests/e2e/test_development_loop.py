@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import signal
 import sys
+import urllib.error
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from kcm.runtime.apiserver.process.launch import EmbeddedServer, launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
 from tests.e2e.kubectl import Api
-from tests.e2e.programs import Program, ending, spawn, until
+from tests.e2e.programs import Program, ending, free_port, spawn, until
 
 OPERATOR = """
 from dataclasses import dataclass
@@ -149,6 +151,42 @@ def test_a_given_cluster_gets_definitions_only_on_request(
 
 
 @pytest.mark.e2e
+def test_webhooks_are_served_by_the_code_that_was_edited_last(project: Path, tmp_path: Path) -> None:
+    file = project / "operator_of_greetings.py"
+    file.write_text(
+        OPERATOR.replace("import GREETING\n", "import GREETING, check\n")
+        .replace("from kcm import ControllerSpec", "from kcm import validate, ControllerSpec")
+        .replace("    definitions=", "    admission=(validate(GREETINGS, check),),\n    definitions=")
+    )
+    words = """
+from kcm.webhooks import Denied
+
+GREETING = "hello"
+
+def check(request):
+    if request.new.spec.name == "nobody":
+        raise Denied(f"{GREETING} to whom?")
+"""
+    (project / "greeting.py").write_text(words)
+    command = [sys.executable, "-P", "-m", "kcm.actors.command", "dev", f"{file}:SPECS"]
+    with ending(spawn([*command, "--", f"--webhook-port={free_port()}"], tmp_path / "dev.log")) as program:
+        until(lambda: "running greeter" in program.text(), "it runs", why=program.text)
+        api = Api(kubeconfig_of(program))
+
+        def answer() -> str:
+            greeting = {"apiVersion": "example.com/v1", "kind": "Greeting", "spec": {"name": "nobody"}}
+            try:
+                api.request("POST", f"{COLLECTION}?dryRun=All", {**greeting, "metadata": {"name": "a"}})
+            except urllib.error.HTTPError as err:
+                return err.read().decode()
+            return ""
+
+        until(lambda: "hello to whom?" in answer(), "it is refused", why=program.text)
+        (project / "greeting.py").write_text(words.replace("hello", "good evening"))
+        until(lambda: "good evening to whom?" in answer(), "it is refused by new code", why=program.text)
+
+
+@pytest.mark.e2e
 def test_an_edited_file_takes_effect_without_another_list(project: Path, development: Program) -> None:
     api = Api(kubeconfig_of(development))
 
@@ -194,4 +232,9 @@ def test_an_edited_file_takes_effect_without_another_list(project: Path, develop
         OPERATOR.replace("Queue(watches=(Watch(GREETINGS, to=itself),))", more).replace("{GREETING} ", "{GREETING}, ")
     )
     until(lambda: text() == "hi, ben", "a new watch needs a new start", why=development.text)
-    assert "with watches or settings: all controllers start again" in development.text()
+
+    directory = kubeconfig_of(development).parent
+    development.process.send_signal(signal.SIGINT)
+    assert development.process.wait(timeout=30) == 0
+    assert not directory.exists(), "the cluster of the loop is removed, with its keys"
+    assert "with watches, settings or webhooks: all controllers start again" in development.text()

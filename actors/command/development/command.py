@@ -19,11 +19,13 @@ from kcm.actors.app.connection import api_transport
 from kcm.actors.app.local_cluster import LocalCluster
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.command.development.modules import Project, ReloadError
-from kcm.actors.command.development.observed import LiveSpecs, Reconciliations
+from kcm.actors.command.development.observed import LiveSpecs, Reconciliations, has_webhooks
 from kcm.actors.command.development.screen import Screen
 from kcm.actors.command.generation.manifests import GenerationError, custom_resource_definitions
 from kcm.actors.command.generation.programs import NoSpecsError
 from kcm.actors.command.manifests import Manifest, ManifestError, apply
+from kcm.actors.engine.webhooks.flags import WebhookOptions, webhook_serving
+from kcm.actors.engine.webhooks.settings import WebhookServing
 from kcm.actors.options import InvalidOptionsError, Options, OtherProgram
 from kcm.actors.reconciliation.specs import ControllerSpec, clusters_of
 from kcm.runtime.apiserver.process.launch import LaunchError
@@ -32,7 +34,7 @@ from kcm.runtime.client.http_session import OWN_CLIENT
 from kcm.runtime.client.transport import HttpTransport
 from kcm.runtime.flags.declaration import FlagError
 from kcm.runtime.process.interrupts import answer_interrupts
-from kcm.runtime.process.termination import Ending
+from kcm.runtime.process.termination import Ending, on_signals
 from kcm.runtime.scheduling.clock import Clock, SystemClock
 
 PLACEHOLDER = "that of run-kcm dev"
@@ -45,6 +47,7 @@ def main(argv: Sequence[str]) -> int:
     where = list(argv).index("--") if "--" in argv else len(argv)
     arguments = _parser().parse_args(argv[:where])
     answer_interrupts("run-kcm dev")
+    stopping = on_signals()
     screen, clock = Screen(sys.stdout), SystemClock()
     logging.getLogger("kcm").addHandler(_Lines(screen))
     try:
@@ -58,10 +61,9 @@ def main(argv: Sequence[str]) -> int:
                 clock,
                 flags=flags,
                 applies=arguments.kubeconfig is None or arguments.apply,
+                owns_cluster=arguments.kubeconfig is None,
             )
-            loop.run(Ending())
-    except KeyboardInterrupt:
-        return 0
+            loop.run(stopping)
     except (*ERRORS, ValueError, OSError) as err:
         print(f"Error: {err}", file=sys.stderr)
         return 1
@@ -104,6 +106,8 @@ class Development:
 
     transports: by cluster, only "" for one.
     applies: whether to apply the CustomResourceDefinitions of the specs, at the start and when they change.
+    owns_cluster: whether the clusters were started for it. It serves webhooks there; on other clusters, whose server
+        may not reach this process, only if a flag names their address.
     """
 
     def __init__(
@@ -115,30 +119,44 @@ class Development:
         *,
         flags: Sequence[str] = (),
         applies: bool = True,
+        owns_cluster: bool = True,
     ) -> None:
         self._project, self._transports, self._screen, self._clock = project, transports, screen, clock
-        self._flags, self._applies = tuple(flags), applies
+        self._flags, self._applies, self._owns_cluster = tuple(flags), applies, owns_cluster
         self._seen = Reconciliations(clock, screen.write)
         self._applied: list[object] = []
 
     def run(self, ending: Ending) -> None:
-        """Run until `ending` is set or an interrupt. Raises the errors of ERRORS for specs that cannot run."""
+        """Run until `ending` is set. Raises the errors of ERRORS for specs that cannot run."""
         while not ending.is_set():
             self._apply()
             live = LiveSpecs(self._project.specs, self._seen)
             if {*self._transports} != {*(clusters_of(live.specs) or ("",))}:
                 raise ConfigError("the controllers name other clusters now: start run-kcm dev again")
-            only = self._transports.get("")
+            only, options = self._transports.get(""), _options(self._flags, live.specs)
             system = ControllerSystem(
                 transport=only,
                 transports=self._transports if only is None else None,
                 controllers=live.specs,
-                options=_options(self._flags, live.specs),
+                options=options,
+                webhooks=self._webhook_serving(options, live.specs),
                 program="kcm-dev",
             )
             with system:
                 self._screen.write(f"running {', '.join(spec.name for spec in live.specs)}")
                 self._follow(system, live, ending)
+
+    def _webhook_serving(self, options: Options, specs: Sequence[ControllerSpec]) -> WebhookServing | None:
+        """Return how the webhooks are served; None if there are none or they are not served."""
+        if not any(has_webhooks(spec) for spec in specs) or "" not in self._transports:
+            return None
+        chosen = options[WebhookOptions]
+        if not self._owns_cluster and not chosen.webhook_url and not chosen.webhook_service:
+            self._screen.write(
+                "the webhooks are not served. For a server on this machine: -- --webhook-url=https://127.0.0.1:9443"
+            )
+            return None
+        return webhook_serving(options, name="kcm-dev", in_cluster=False, embeds_cluster=self._owns_cluster)
 
     def _follow(self, system: ControllerSystem, live: LiveSpecs, ending: Ending) -> None:
         """Replace the code of changed files, until a change needs a new system."""
@@ -156,12 +174,12 @@ class Development:
             except (ReloadError, GenerationError, ManifestError) as err:
                 self._screen.write(f"{', '.join(changed)} changed, and the code before the change still runs:\n{err}")
                 continue
-            if not live.fits(self._project.specs):
+            affected = self._project.affected(changed)
+            if not live.fits(self._project.specs) or any(map(live.has_webhooks, affected)):
                 self._screen.write(
-                    f"{', '.join(changed)} changed, with watches or settings: all controllers start again"
+                    f"{', '.join(changed)} changed, with watches, settings or webhooks: all controllers start again"
                 )
                 return
-            affected = self._project.affected(changed)
             live.replace(self._project.specs)
             for name in affected:
                 system.restart(name)

@@ -91,6 +91,10 @@ class LiveSpecs:
         """Report whether these specs can replace those that run: they differ in their code only."""
         return {name: shape(spec) for name, spec in self._now.items()} == {spec.name: shape(spec) for spec in specs}
 
+    def has_webhooks(self, controller: str) -> bool:
+        """Report whether the controller has webhooks, whose functions are those of the start."""
+        return controller in self._now and has_webhooks(self._now[controller])
+
     def replace(self, specs: Iterable[ControllerSpec]) -> None:
         """Replace the code. Each controller calls it after a restart of its actor, and its watches at once."""
         self._now = {spec.name: spec for spec in specs}
@@ -150,6 +154,10 @@ class LiveSpecs:
         except Exception as err:
             seen.failed(row, err)
             raise
+
+
+def has_webhooks(spec: ControllerSpec) -> bool:
+    return bool(spec.admission or spec.conversion)
 
 
 def shape(spec: ControllerSpec) -> Any:
