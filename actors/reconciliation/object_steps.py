@@ -47,9 +47,8 @@ KUBERNETES = frozenset({"foregroundDeletion", "orphan"})  # finalizers without a
 def ensure(lister: Lister[M], wanted: Mapping[str, Any] | M, *, exact: Sequence[str] = ()) -> Step[M]:
     """Create the object if it does not exist, else patch its differences from `wanted`. Return the resulting object.
 
-    Fields that `wanted` does not name are unchanged, and None removes a field (see differences.py). The precondition of
-    the patch is the version that was read. An object that is being deleted is returned unchanged, and created again
-    once it is deleted.
+    Fields that `wanted` does not name are unchanged, and None removes a field. The precondition of the patch is the
+    version that was read. An object that is being deleted is returned unchanged, and created again once it is deleted.
 
     exact: paths of maps whose other keys are removed, such as ("spec.selector", "data"); without it they are kept,
         because other clients and the server add labels, annotations and defaults.

@@ -87,7 +87,7 @@ class Setting(Struct, frozen=True, eq=False):
     acting: seconds within which users act.
     faults: seconds within which faults are active.
     settled: seconds after the faults and the last user action within which the desired state must be reached.
-    draw: draws the fault plan of a seed, see runtime/simulation/plan.py.
+    draw: draws the fault plan of a seed.
     clusters: names of the clusters, in a setting with several; they have no hollow nodes.
     calls: whether draw_plan, or a partial of it, also draws faults of external calls; None to do so if there is an
         `outside`.
