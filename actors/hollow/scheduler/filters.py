@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from kcm.actors.hollow.scheduler.demand import Demand
-from kcm.actors.hollow.scheduler.devices.claims import NO_DEVICES, PodDevices, RequestedDevices
+from kcm.actors.hollow.scheduler.devices.claims import PodDevices
+from kcm.actors.hollow.scheduler.devices.requested_devices import NO_DEVICES, RequestedDevices
 from kcm.actors.hollow.scheduler.neighbours import NOT_SPREAD, REPELLED, REPELLED_BY_OTHERS, Neighbours
 from kcm.actors.hollow.scheduler.node_fit import INSUFFICIENT, NO_PORTS, TOO_MANY_PODS, NodeUsage, NodeView, misfits
 from kcm.actors.hollow.scheduler.volume_limits import TOO_MANY_VOLUMES, USED_BY_ANOTHER_POD

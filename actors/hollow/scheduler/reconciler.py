@@ -16,7 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kcm.actors.hollow.scheduler.demand import Demand, demand_of
 from kcm.actors.hollow.scheduler.devices.claim_facts import has_claims, requires_devices
-from kcm.actors.hollow.scheduler.devices.claims import NO_CLAIMS, NO_DEVICES, PodDevices
+from kcm.actors.hollow.scheduler.devices.claim_writer import NO_CLAIMS
+from kcm.actors.hollow.scheduler.devices.claims import PodDevices
+from kcm.actors.hollow.scheduler.devices.requested_devices import NO_DEVICES
 from kcm.actors.hollow.scheduler.devices.requests import AllocationError
 from kcm.actors.hollow.scheduler.filters import Filters, Rejection, SchedulingAttempt, counted
 from kcm.actors.hollow.scheduler.neighbours import Neighbours, is_concerned
@@ -145,7 +147,7 @@ class HollowScheduler:
             return False
         if self._devices is None or attempt.devices is NO_DEVICES:
             return True
-        return (yield from self._devices.prepare(attempt.devices, attempt.pod, node))
+        return (yield from self._devices.writer.prepare(attempt.devices, attempt.pod, node))
 
     def _all_placements(self) -> Placements:
         placements = Placements()
@@ -222,7 +224,7 @@ class HollowScheduler:
         if not isinstance(outcome, NotFound | Conflict):
             raise CommandError(command, outcome)
         if self._devices is not None and attempt.devices is not NO_DEVICES:
-            yield from self._devices.unreserve_all(pod)
+            yield from self._devices.writer.unreserve_all(pod)
 
     def _give_up(
         self, attempt: SchedulingAttempt, placements: Placements, message: str, rejections: Sequence[Rejection]
@@ -232,7 +234,7 @@ class HollowScheduler:
             return (yield from self._wait(attempt, placements, message, PreemptionPlan()))
         about_claims = NO_CLAIMS
         if self._devices is not None:
-            about_claims = yield from self._devices.after_failure(attempt.devices, attempt.pod)
+            about_claims = yield from self._devices.writer.after_failure(attempt.devices, attempt.pod)
         plan = self._preemptor.plan(
             attempt, rejections, self._filters, placements, self._nominations, nodes=len(self._snapshot)
         )

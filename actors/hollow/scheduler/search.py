@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kcm.actors.hollow.scheduler.devices.claims import NO_DEVICES, PodDevices
+from kcm.actors.hollow.scheduler.devices.claims import PodDevices
+from kcm.actors.hollow.scheduler.devices.requested_devices import NO_DEVICES
 from kcm.actors.hollow.scheduler.filters import Filters, Rejection, SchedulingAttempt
 from kcm.actors.hollow.scheduler.node_fit import UNUSED, NodeView, best, misfits, nodes_to_find, preferences
 from kcm.actors.hollow.scheduler.placements import Nominations, Placements
