@@ -10,6 +10,7 @@ A finalizer protects objects that are created outside the cluster:
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -254,6 +255,11 @@ def finalize(
     """
     _check_finalizer(name)
     check_lister("finalize", lister)
+    if inspect.isgeneratorfunction(clean_up):
+        raise TypeError(
+            "clean_up of finalize is called outside of the actor, and cannot yield commands: for a cleanup that writes "
+            "objects use ensure_finalizer and remove_finalizer"
+        )
     found = lister.get(key)
     if found is None:
         return None

@@ -60,7 +60,10 @@ class Tables:
         if lister is None and self._discovers:
             raise TableMissingError(f"there is no table of {resource.id}: it is not served, or not selected")
         if lister is None:
-            raise KeyError(f"{resource.id} is neither watched nor read by this controller: see its ControllerSpec")
+            raise KeyError(
+                f"{resource.id} is neither watched nor read by this controller: its ControllerSpec needs a Watch in a "
+                f"queue, or a Read in `reads`"
+            )
         if not self.is_readable(resource.id):
             raise TableMissingError(f"the table of {resource.id} is not synced")
         if resource.model is not None:

@@ -311,6 +311,15 @@ def test_finalizer_writes_require_the_version_that_was_read() -> None:
     assert run(remove_finalizer(lister, owner("u0"), "theirs/one"), bench)[0].commands == [], "another of that name"
 
 
+def test_cleanup_that_yields_commands_is_refused() -> None:
+    def clean_up(uid: str) -> Any:
+        yield uid
+
+    lister = Bench({SETS: []}).tables[SETS]
+    with pytest.raises(TypeError, match="use ensure_finalizer and remove_finalizer"):
+        next(finalize(lister, "d/web", TOLD, clean_up))
+
+
 def test_deleting_object_gets_no_finalizer() -> None:
     going = owner()
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
