@@ -73,5 +73,5 @@ def test_missing_or_unsynced_table_cannot_be_read() -> None:
         made[REPLICASETS]
     with pytest.raises(ValueError, match="static"):
         made.remove(PODS.id)
-    with pytest.raises(KeyError, match="see its ControllerSpec"):
+    with pytest.raises(KeyError, match="needs a Watch in a queue"):
         Tables({})[REPLICASETS]
