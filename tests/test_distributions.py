@@ -97,7 +97,7 @@ def unpacked(sdist: Path, directory: Path) -> Path:
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("origin", ["wheel", "sdist"])
+@pytest.mark.parametrize("origin", [pytest.param("wheel", marks=pytest.mark.slow), "sdist"])
 def test_installed_distribution_runs_a_cluster(tmp_path: Path, origin: str) -> None:
     """A source distribution is installed as pip does it: a wheel is built from it, and that one is installed."""
     source = ROOT

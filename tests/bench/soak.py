@@ -6,9 +6,9 @@
 The manager runs all controllers on the embedded cluster. Namespaces with workloads of every kind are created, rolled
 out, scaled and deleted again, so that the number of objects stays about the same while their names and uids never
 repeat. Every few seconds the memory, threads and file descriptors of each process and the lengths of all work queues
-are sampled. After a warm-up of 20 minutes, in which caches of constant size fill, a line is fitted to each figure; a
-figure is flat unless both the line and the difference between the last and the first third rise by more than its
-tolerance. The exit code is 0 if all figures are flat.
+are sampled. After a warm-up of 45 minutes, in which caches of constant size fill, a line is fitted to each figure. A
+figure is flat unless the line, and the median and the tenth percentile of the last third compared with the first, rise
+by more than its tolerance. The exit code is 0 if all figures are flat.
 
 With --faults, faults are injected all the time: crashed and blocked actors, lost and failed requests, broken watches,
 silent nodes, partitions, and loss of the Lease.
@@ -43,8 +43,9 @@ PERIOD = 6.0  # seconds between two new namespaces
 SAMPLING = 5.0  # seconds between two samples
 # Seconds before the lines are fitted, in which the caches of constant size fill: the watch history of the API server
 # has the changes of five minutes (HISTORY_AGE), event recorders compare the events of ten minutes (SIMILAR_SECONDS) and
-# keep the newest 4,096 (CACHE), which the hollow nodes write within 16 minutes under this churn.
-WARM_UP = 20 * 60.0
+# keep the newest 4,096 (CACHE), which the hollow nodes write within 16 minutes under this churn, and the manager within
+# an hour.
+WARM_UP = 45 * 60.0
 LONGEST_WARM_UP = 0.6  # part of a shorter run
 MANAGER, SERVER, HOLLOW = "manager", "API server", "hollow nodes"
 MODULES = {"kcm.runtime.apiserver.process": SERVER, "kcm.actors.hollow.process": HOLLOW}
@@ -294,9 +295,14 @@ def trend(name: str, seconds: Sequence[float], values: Sequence[float]) -> Trend
     first, last = statistics.median(values[:third]), statistics.median(values[-third:])
     mean = statistics.fmean(values)
     part, number = next(limits for unit, limits in TOLERANCES.items() if name.endswith(unit))
-    # Both must rise: a single peak tilts the line, and a wave moves the medians.
-    flat = min(rise, last - first) <= max(part * mean, number)
+    # All must rise: a peak tilts the line, and a wave moves the medians. A leak also raises the lowest values.
+    floor = _tenth_percentile(values[-third:]) - _tenth_percentile(values[:third])
+    flat = min(rise, last - first, floor) <= max(part * mean, number)
     return Trend(name, mean, first, last, line.slope * 3600, rise, flat)
+
+
+def _tenth_percentile(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 10]
 
 
 def trends(samples: Samples) -> list[Trend]:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.e2e.programs import (
@@ -112,6 +113,7 @@ def reachable(manager: Manager, cluster: str) -> float:
     return manager.metric("kcm_cluster_reachable", cluster=cluster)
 
 
+@pytest.mark.slow
 def test_development_loop_starts_a_cluster_for_each_name(tmp_path: Path) -> None:
     operator = tmp_path / "copy_operator.py"
     operator.write_text(OPERATOR.read_text())
