@@ -68,6 +68,11 @@ def issue(names: list[str], days: int, now: float) -> dict[str, str]:
     return {"tls.crt": certificate.public_bytes(Encoding.PEM).decode(), "tls.key": private.decode()}
 
 
+def complete(name: str, spec: Object) -> Object:
+    """Return the spec with its defaults, also of an object that was created before the webhooks were served."""
+    return {"days": 90, "secretName": f"{name}-tls", **spec}
+
+
 class CertificateReconciler:
     def __init__(self, context: ControllerContext, issue: Issue) -> None:
         self._certificates, self._secrets = context.tables[CERTIFICATES], context.tables[SECRETS]
@@ -77,7 +82,7 @@ class CertificateReconciler:
         certificate = self._certificates.get(key)
         if certificate is None:
             return None
-        spec, now = certificate["spec"], self._clock.now()
+        spec, now = complete(name_of(certificate), certificate["spec"]), self._clock.now()
         wanted = f"{','.join(spec['names'])} {spec['days']}"
         secret = self._secrets.get(f"{namespace_of(certificate)}/{spec['secretName']}")
         notes = ((secret or {}).get("metadata") or {}).get("annotations") or {}
@@ -98,21 +103,18 @@ class CertificateReconciler:
 
 
 def with_defaults(request: AdmissionRequest[Object]) -> Object:
-    name = request.name or name_of(request.new)
-    request.new["spec"] = {"days": 90, "secretName": f"{name}-tls", **request.new.get("spec", {})}
+    request.new["spec"] = complete(request.name or name_of(request.new), request.new["spec"])
     return request.new
 
 
 def check(request: AdmissionRequest[Object]) -> None:
     """Deny a name that another Certificate has. CEL in the schema could not see the other objects."""
-    names, key = request.new["spec"].get("names") or [], key_of(request.new)
-    if not names:
-        raise Denied("a certificate has names", fields={"spec.names": "must not be empty"})
+    names, key = request.new["spec"]["names"], key_of(request.new)
     for other in request.tables[CERTIFICATES].objects() if request.tables is not None else ():
         taken = sorted({*names} & {*other["spec"]["names"]})
         if taken and key_of(other) != key:
             raise Denied("the name is taken", fields={"spec.names": f"{taken[0]} belongs to {key_of(other)}"})
-    if request.new["spec"]["days"] > 200:
+    if request.new["spec"].get("days", 0) > 200:
         request.warn("certificates that are valid for more than 200 days are rejected by browsers from 2026 on")
 
 

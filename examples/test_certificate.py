@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator
 
 import pytest
-from certificate_operator import BETA, CERTIFICATES, SECRETS, certificate_spec
+from certificate_operator import BETA, CERTIFICATES, SECRETS, certificate_spec, complete
 from test_website import CRDS, manifest
 
 from kcm import Object
@@ -99,10 +99,7 @@ def remove_secret(at: float, chance: random.Random) -> Action:
 
 def unsettled(cluster: SimulatedCluster) -> Iterator[str]:
     for found in cluster.list(CERTIFICATES):
-        spec = found["spec"]
-        if "secretName" not in spec:
-            yield f"{found['metadata']['name']} was stored without its defaults"
-            continue
+        spec = complete(found["metadata"]["name"], found["spec"])
         secret = cluster.get(SECRETS, f"default/{spec['secretName']}")
         if secret is None or is_deleting(secret) or not controlled_by(secret, found):
             yield f"{spec['secretName']} does not exist"
