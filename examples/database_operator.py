@@ -105,17 +105,19 @@ class Databases:
         """
         replicas = database["spec"]["replicas"]
         pods = {ordinal_of(pod): pod for pod in owned(self._pods, by=stateful_set)}
+        complete = pods.keys() == {*range(replicas)}  # none is missing, and none is left of a larger database
         status = stateful_set.get("status", {})
         seen = status.get("observedGeneration") == stateful_set["metadata"]["generation"]
         revision = status.get("updateRevision")
         outdated = {number for number, pod in pods.items() if labels_of(pod).get(REVISION) != revision}
         unready = {number for number, pod in pods.items() if not is_ready(pod)}
-        if not seen or len(pods) != replicas or any(is_deleting(pod) for pod in pods.values()) or unready - outdated:
+        if not seen or not complete or any(is_deleting(pod) for pod in pods.values()) or unready - outdated:
             message = f"{len(pods) - len(unready)} of {replicas} pods are ready"
             yield from self._report(database, None, "Starting", message)
         elif outdated:
             yield from self._report(database, None, "Upgrading", f"{len(outdated)} pods have an earlier version")
-            yield from must(delete(PODS, pods[max(outdated & unready or outdated)]))
+            # Unchanged, because a pod that is shown as not ready may be ready by now.
+            yield from must(delete(PODS, pods[max(outdated & unready or outdated)], unchanged=True))
         else:
             version = database["spec"]["version"]
             yield from self._report(database, version, "Available", f"{replicas} pods have version {version}")

@@ -116,7 +116,7 @@ def upgrade(api: Api, database: Any, stateful_set: Any) -> Verdict:
     outdated = {number for number, pod in pods.items() if pod["metadata"]["labels"].get(REVISION) != revision}
     unready = {number for number, pod in pods.items() if not is_ready(pod)}
     deleting = any("deletionTimestamp" in pod["metadata"] for pod in pods.values())
-    if not seen or len(pods) != replicas or deleting or unready - outdated:
+    if not seen or pods.keys() != {*range(replicas)} or deleting or unready - outdated:
         return "False", "Starting", f"{len(pods) - len(unready)} of {replicas} pods are ready"
     if outdated:
         meta = pods[max(outdated & unready or outdated)]["metadata"]

@@ -35,7 +35,7 @@ from remote_checks import define, until
 from test_website import CRDS, manifest
 
 from kcm import BUILT_IN, ControllerSystem, Key, Object, Resource, api_transport
-from kcm.manager import Transport
+from kcm.manager import Request, Transport
 from kcm.objects import controlled_by, decode_object, find_condition, is_deleting, labels_of, name_of
 from kcm.testing import (
     Action,
@@ -199,7 +199,7 @@ class OnePodAtATime:
             case Sent(client="database-controller", request=request) if request.method == "DELETE":
                 name = request.path.partition("/pods/")[2].partition("?")[0]
                 deleted = self._cluster.get(PODS, f"default/{name}") if name else None
-                if deleted is not None and is_ready(deleted):
+                if deleted is not None and is_ready(deleted) and is_met(request, deleted):
                     self._check(deleted, fail)
 
     def _check(self, pod: Object, fail: Fail) -> None:
@@ -220,6 +220,12 @@ class OnePodAtATime:
                 if is_old and name_of(other) != name:
                     fail(f"the primary is deleted, and {name_of(other)} still has its version")
         self._replaced, self._owner = (name, uid), stateful_set["metadata"]["uid"]
+
+
+def is_met(request: Request, pod: Object) -> bool:
+    """Report whether the version that a deletion requires is that of the pod."""
+    required = decode_object(request.body).get("preconditions", {}).get("resourceVersion") if request.body else None
+    return required in (None, pod["metadata"]["resourceVersion"])
 
 
 def ordinal_of_name(pod: str) -> int:
