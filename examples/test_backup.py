@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from backup_operator import BACKUPS, STORED, backup_spec
 from backup_service import BackupClient, MemoryService
-from kopf_runs import kopf_running, registry_of
+from kopf_runs import kopf_running, registry_of, with_rights
 from kubernetes import client, config
 from remote_checks import OneForEach, change, create, define, lose_status, serving, until
 from test_website import CRDS, manifest
@@ -137,8 +137,10 @@ def with_kcm(kubeconfig: Path, service: BackupClient) -> Iterator[None]:
         yield
 
 
-def with_kopf(_kubeconfig: Path, service: BackupClient) -> AbstractContextManager[None]:
-    return kopf_running(KOPF, service=service)
+@contextmanager
+def with_kopf(kubeconfig: Path, service: BackupClient) -> Iterator[None]:
+    with with_rights(kubeconfig, "backup-operator"), kopf_running(KOPF, service=service):
+        yield
 
 
 @pytest.mark.parametrize("running", [with_kcm, with_kopf], ids=["kcm", "kopf"])

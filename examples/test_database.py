@@ -5,6 +5,7 @@ python -m kcm.simulate --setting test_database:SETTING --seeds 1000
 """
 
 import functools
+import os
 import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -28,7 +29,7 @@ from database_operator import (
     is_ready,
     version_of,
 )
-from kopf_runs import kopf_running, registry_of
+from kopf_runs import kopf_running, registry_of, with_rights
 from kubernetes import client, config
 from msgspec.structs import replace
 from remote_checks import define, until
@@ -361,7 +362,8 @@ def with_kcm(transport: Transport) -> Iterator[None]:
 
 @contextmanager
 def with_kopf(transport: Transport) -> Iterator[None]:
-    with ControllerSystem(transport=transport, controllers=OTHERS), kopf_running(KOPF):
+    rights = with_rights(Path(os.environ["KUBECONFIG"]), "database-operator")
+    with ControllerSystem(transport=transport, controllers=OTHERS), rights, kopf_running(KOPF):
         yield
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from directory import Directory
-from kopf_runs import kopf_running, registry_of
+from kopf_runs import kopf_running, registry_of, with_rights
 from kubernetes import client, config
 from kubernetes.client import ApiException
 from remote_checks import until
@@ -29,8 +29,10 @@ def with_kcm(kubeconfig: Path, directory: Directory) -> Iterator[None]:
         yield
 
 
-def with_kopf(_kubeconfig: Path, directory: Directory) -> AbstractContextManager[None]:
-    return kopf_running(KOPF, directory=directory)
+@contextmanager
+def with_kopf(kubeconfig: Path, directory: Directory) -> Iterator[None]:
+    with with_rights(kubeconfig, "tenant-operator"), kopf_running(KOPF, directory=directory):
+        yield
 
 
 class TenantUser:
