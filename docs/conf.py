@@ -11,14 +11,21 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
+from sphinx.util.typing import stringify_annotation
 from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.reconciliation import specs
+from kcm.actors.reconciliation.reconciler import Reconciliation, Step
 from kcm.actors.reconciliation.webhooks import AdmissionWebhook, VersionConversion
+from kcm.actors.simulation.invariants.observer import Observation
+from kcm.protocols.messages.commands import Command
+from kcm.protocols.messages.outcomes import Outcome
 
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"\]\(([^)#\s]+)")
 FOLDER_LINK = re.compile(r"\[([^\]]+)\]\(([^)#:\s]+)\)")
+QUALIFIED = re.compile(r"~?\b(?:[a-z_]\w*\.)+([A-Za-z]\w*)")
+LONGEST_DEFAULT = 60  # characters
 PARAMETER = re.compile(r"([a-z_]\w*(?:, [a-z_]\w*)*): (.+)")
 
 MODULES = [f"kcm.{path.stem}" for path in sorted(ROOT.glob("docs/reference/*.md"))]
@@ -52,7 +59,7 @@ python_use_unqualified_type_names = True
 def setup(app: Any) -> None:
     app.connect("source-read", prepare_page)
     app.connect("autodoc-skip-member", include_public_name)
-    app.connect("autodoc-process-signature", shorten_defaults)
+    app.connect("autodoc-process-signature", shorten_signature)
     app.connect("autodoc-process-docstring", format_docstring)
     app.connect("build-finished", write_index)
 
@@ -100,11 +107,47 @@ def include_public_name(_app: Any, kind: str, _name: str, _obj: Any, skip: bool,
     return False if kind == "module" and skip else None
 
 
-def shorten_defaults(
+def shorten_signature(
     _app: Any, _kind: str, _name: str, _obj: Any, _options: Any, arguments: str | None, result: str | None
-) -> tuple[str, str | None] | None:
-    """Replace defaults that are not Python, such as "<function at 0x…>", so that the signature is parsed."""
-    return (re.sub(r"= <.*?>(?=[,)])", "= ...", arguments.replace("~", "")), result) if arguments else None
+) -> tuple[str | None, str | None]:
+    """Use the names of types, and leave out long defaults."""
+    arguments = shorten_defaults(with_names(arguments)) if arguments else arguments
+    return arguments, with_names(result) if result else result
+
+
+def with_names(types: str) -> str:
+    """Return types without their modules, and with the names of unions and generators instead of their parts."""
+    types = QUALIFIED.sub(r"\1", types.replace("~", ""))
+    for text, name in names_of_types().items():
+        types = types.replace(text, name)
+    return types
+
+
+@cache
+def names_of_types() -> dict[str, str]:
+    """Return the names of types by their text. A text precedes those that it contains."""
+    reconciliation, step, command, outcome, observation = (
+        QUALIFIED.sub(r"\1", stringify_annotation(each))
+        for each in (Reconciliation, Step[Any], Command, Outcome, Observation)
+    )
+    named = {reconciliation: "Reconciliation", step.removesuffix("Any]"): "Step["}
+    return {**named, command: "Command", outcome: "Outcome", observation: "Observation"}
+
+
+def shorten_defaults(arguments: str) -> str:
+    """Replace defaults by "...", if they are long or no Python, such as "<function at 0x…>"."""
+    shortened, depth, start = "", 0, None
+    for place, character in enumerate(arguments):
+        if start is not None and depth == 1 and character in ",)":
+            default = arguments[start:place]
+            shortened += default if len(default) <= LONGEST_DEFAULT and "<" not in default else "..."
+            start = None
+        depth += (character in "([{") - (character in ")]}")
+        if start is None:
+            shortened += character
+            if depth == 1 and shortened.endswith(" = "):
+                start = place + 1
+    return shortened
 
 
 def format_docstring(_app: Any, _kind: str, _name: str, _obj: Any, _options: Any, lines: list[str]) -> None:
