@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from kcm.actors.simulation.trials.actions import unless_gone
     from kcm.actors.simulation.trials.scenario import Action, Fleet, Scenario
     from kcm.actors.simulation.trials.trial import Trial
+    from kcm.runtime.apiserver.storage.store import StoreChange
     from kcm.runtime.calls.prepared_calls import raised
     from kcm.runtime.faults.vocabulary import Fault, FaultKind, parse_faults
     from kcm.runtime.simulation.plan import draw_plan
@@ -123,6 +124,7 @@ else:
             "Sent": "kcm.actors.simulation.invariants.observer:Sent",
             "Setting": "kcm.actors.simulation.campaign.setting:Setting",
             "SimulatedCluster": "kcm.actors.simulation:SimulatedCluster",
+            "StoreChange": "kcm.runtime.apiserver.storage.store:StoreChange",
             "Submitted": "kcm.actors.simulation.invariants.observer:Submitted",
             "custom_object": "kcm.actors.simulation.objects:custom_object",
             "deployment": "kcm.actors.simulation.objects:deployment",
@@ -175,6 +177,7 @@ __all__ = [
     "Setting",
     "SimulatedCluster",
     "StillClock",
+    "StoreChange",
     "Submitted",
     "Trial",
     "Tried",

@@ -27,14 +27,21 @@ class StoreLostError(Exception):
 
 
 class StoreChange(NamedTuple):
-    """One write, as stores save it and watches deliver it."""
+    """One write, as stores save it and watches deliver it.
 
-    type: str  # ADDED, MODIFIED or DELETED
-    storage: str  # ResourceDefinition.storage
+    type: "ADDED", "MODIFIED" or "DELETED".
+    storage: the resource as "pods" or "deployments.apps"; in simulations of several clusters "edge:pods".
+    revision: of the whole server; grows by one with each change.
+    raw: the object's JSON after the change; for DELETED its last state, with the resourceVersion of the deletion.
+    previous: the object's JSON before the change; b"" for ADDED.
+    """
+
+    type: str
+    storage: str
     key: Key
-    revision: int  # of the whole server; grows by one with each change
-    raw: bytes  # the object's JSON after the change; for DELETED its last state, with the deletion's resourceVersion
-    previous: bytes  # the object's JSON before the change; b"" for ADDED
+    revision: int
+    raw: bytes
+    previous: bytes
 
 
 class Stored(NamedTuple):
