@@ -376,6 +376,7 @@ _DRAWN = (
     (re.compile(r"Object 'Kind' is missing in '[^']*'"), "Object 'Kind' is missing"),
     (re.compile(r'json parse error: (?:[^"\\]|\\.)*'), "json parse error"),
 )
+MOST_RETRIES = 10  # of a request, a second after each other
 
 
 @contextmanager
@@ -414,10 +415,18 @@ def _sender(url: str, token: str) -> Callable[[Given], Reply]:
 
 
 def _patiently(send: Callable[[Given], Reply]) -> Callable[[Given], Reply]:
-    """Wait after changes of definitions, because kube-apiserver serves them with a delay."""
+    """Wait after changes of definitions, because kube-apiserver serves them with a delay.
+
+    Until it has listed the objects of a definition, it responds 429 with "storage is (re)initializing".
+    """
 
     def sent(given: Given) -> Reply:
         reply = send(given)
+        for _ in range(MOST_RETRIES):
+            if reply.status != 429:
+                break
+            time.sleep(1.0)
+            reply = send(given)
         if DEFINITIONS in given.path and given.method in ("POST", "PATCH") and reply.status in (200, 201):
             time.sleep(3.0)
             if given.method == "POST":
