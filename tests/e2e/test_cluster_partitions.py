@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 import yaml
 from structlog.typing import FilteringBoundLogger
 
@@ -31,6 +32,7 @@ def through(proxy: PartitionProxy, kubeconfig: Path, file: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_controller_of_a_cluster_works_while_the_other_is_cut_off(tmp_path: Path, log: FilteringBoundLogger) -> None:
     lease = Election(identity="one", namespace="default", name="markers")
     with ExitStack() as closing:
