@@ -5,6 +5,9 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable
 
+# Errors of Python that malformed input causes in code without checks: these types and none of their subclasses.
+ACCIDENTS = (TypeError, AttributeError, KeyError, IndexError)
+
 
 def aggregate(texts: Iterable[str]) -> str:
     """Return each distinct text once: "a" for one text, "[a, b]" for several, "" for none.

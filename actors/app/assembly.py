@@ -291,7 +291,9 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
 def _hosts(assembly: Assembly) -> Mapping[str, str]:
     """Return the host and port of each cluster's server, as metrics have them; "" for a transport without a server."""
     transports = {cluster: assembly.transport_of(cluster) for cluster in assembly.clusters or ("",)}
-    return {cluster: each.host if isinstance(each, HasServer) else "" for cluster, each in transports.items()}
+    return {
+        cluster: transport.host if isinstance(transport, HasServer) else "" for cluster, transport in transports.items()
+    }
 
 
 NO_OWN: tuple[float | None, int | None] = (None, None)

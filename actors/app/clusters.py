@@ -25,9 +25,9 @@ def routing_transport(transports: Mapping[str, Transport]) -> Transport:
     check_mapping("transports", transports)
     if not transports:
         raise ValueError("transports are empty: a ControllerSystem works on at least one cluster")
-    for name, each in transports.items():
+    for name, transport in transports.items():
         check_cluster(name)
-        check_transport(f"transports[{name!r}]", each)
+        check_transport(f"transports[{name!r}]", transport)
     return ClusterTransports(transports)
 
 
@@ -46,11 +46,11 @@ def elections_by_cluster(
     known = ", ".join(clusters)
     if not isinstance(election, Mapping):
         raise TypeError(f"election takes a map by cluster ({known}), as {{{next(iter(clusters))!r}: Election(…)}}")
-    for cluster, each in election.items():
+    for cluster, own in election.items():
         if cluster not in clusters:
             raise ValueError(f"election names the unknown cluster {cluster!r}; there are {known}")
-        check_election(f"election of {cluster}", each)
-        if each.migration is not None or each.candidacy is not None:
+        check_election(f"election of {cluster}", own)
+        if own.migration is not None or own.candidacy is not None:
             raise ValueError(f"election of {cluster}: migration and candidacy need a program with one cluster")
     for spec in specs:
         if spec.home_cluster not in election:

@@ -141,7 +141,7 @@ def is_quiet(options: Options) -> bool:
 
 
 def standing_by_of(system: ControllerSystem, *, now: float) -> str:
-    """Return what the process waits for before it may lead; "" while it leads, of several clusters on one of them."""
+    """Return what the process waits for before it may lead; "" while it leads on one of its clusters or on all."""
     electors = [elector_name(cluster) for cluster in system.clusters or ("",)]
     waiting = [standing_by(system.vitals.of(elector, ElectorVitals), now=now) for elector in electors]
     return waiting[0] if all(waiting) else ""

@@ -118,7 +118,7 @@ class Correlator:
         self._written: _Recent[tuple[str, ...], _Written] = _Recent()
         self._spam: _Recent[tuple[str, ...], _Spam] = _Recent()
         self._last_name = 0
-        self.storm_begins = False  # the latest event is the first one that its source has exceeded its rate with
+        self.storm_begins = False  # whether the latest event is the first that exceeds the rate of its source
 
     def correlate(self, event: Record, now: float) -> EventWrite | None:
         """Return the write of this event, or None if its source exceeds its rate for this object."""

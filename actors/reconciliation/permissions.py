@@ -58,7 +58,7 @@ def grants_of(spec: ControllerSpec, options: Options, cluster: str = "") -> tupl
     spec = spec.adapted(spec, options)
     found: list[Grant] = []
     where: dict[str, set[str] | None] = {}  # by resource: the namespaces of its watches; None for all
-    selected = [each.resolved(options) for each in spec.selecting if each.resource.cluster == cluster]
+    selected = [reading.resolved(options) for reading in spec.selecting if reading.resource.cluster == cluster]
     declared = [permission for permission in spec.permissions or () if permission.resource.cluster == cluster]
     if cluster and not selected and not declared:
         return ()

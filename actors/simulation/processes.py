@@ -161,7 +161,9 @@ class Processes:
     ) -> ControllerSystem:
         metrics = Metrics()
         process = self.world.process(name)
-        transports = {where: SimulatedTransport(each, name, process.http) for where, each in self._networks.items()}
+        transports = {
+            where: SimulatedTransport(network, name, process.http) for where, network in self._networks.items()
+        }
         is_on_one = cluster in transports
         system = ControllerSystem(
             transport=transports[cluster] if is_on_one else None,

@@ -92,7 +92,7 @@ class LiveSpecs:
         return {name: shape(spec) for name, spec in self._now.items()} == {spec.name: shape(spec) for spec in specs}
 
     def has_webhooks(self, controller: str) -> bool:
-        """Report whether the controller has webhooks, whose functions are those of the start."""
+        """Report whether the controller has webhooks. Their functions are not replaced while the system runs."""
         return controller in self._now and has_webhooks(self._now[controller])
 
     def replace(self, specs: Iterable[ControllerSpec]) -> None:

@@ -162,7 +162,7 @@ def _read_definition(definition: DefinitionFile) -> Object:
         check_manifests(manifests)
     except ManifestError as err:
         raise GenerationError(f"the definition of {resource.name} cannot be read: {err}") from err
-    crds = [each.obj for each in manifests if each.obj["kind"] == CUSTOM_RESOURCE_DEFINITIONS.kind]
+    crds = [manifest.obj for manifest in manifests if manifest.obj["kind"] == CUSTOM_RESOURCE_DEFINITIONS.kind]
     if [name_of(crd) for crd in crds] != [resource.name]:
         raise GenerationError(f"{path} does not contain one CustomResourceDefinition {resource.name}")
     (crd,) = crds

@@ -10,19 +10,19 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from kcm.protocols.errors import ACCIDENTS
 from kcm.protocols.objects import Key, decode_object
 from kcm.protocols.resources import Resource
 from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 from kcm.runtime.tables.view import tables_of
 
-ACCIDENTS = (TypeError, AttributeError, KeyError, IndexError)  # these types and none of their subclasses
 MOST_REMEMBERED = 10_000  # objects
 MOST_NAMED = 3  # objects in one error
 
 
 class MalformedObjectError(Exception):
-    """Objects that a reconciliation may have read have fields of another type. The cause is its own error."""
+    """Objects that a reconciliation may have read have fields of a wrong type. `__cause__` is its own error."""
 
 
 class MalformedObjects:

@@ -23,7 +23,7 @@ from kcm.actors.reconciliation.actor_names import DISPATCHER
 from kcm.actors.reconciliation.failures import Retry
 from kcm.actors.reconciliation.outside import Outside
 from kcm.protocols.codec import encode, encode_fields
-from kcm.protocols.errors import clear_frames
+from kcm.protocols.errors import ACCIDENTS, clear_frames
 from kcm.protocols.messages.commands import COMMANDS, Command, Fetch, Get, List, Submit, in_words
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Done, Forbidden, Outcome, Refused, Settled, Unknown
@@ -384,7 +384,7 @@ class Work:
 
     def _explained(self, err: Exception, task: Task) -> Exception:
         """Return the error, or one in its place that names a malformed object that caused it."""
-        if type(err) not in (TypeError, AttributeError, KeyError, IndexError, ValueError):
+        if type(err) not in (*ACCIDENTS, ValueError):
             return err
         if self._malformed is None:
             from kcm.actors.engine.controller.malformed import MalformedObjects  # few objects are malformed

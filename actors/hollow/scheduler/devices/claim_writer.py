@@ -115,7 +115,7 @@ class ClaimWriter:
     def _delete_extended(self, claim: Object) -> Step[None]:
         """Delete a claim for extended resources, and its finalizer first."""
         if DELETE_PROTECTION in finalizers_of(claim):
-            others = [each for each in finalizers_of(claim) if each != DELETE_PROTECTION]
+            others = [finalizer for finalizer in finalizers_of(claim) if finalizer != DELETE_PROTECTION]
             body = {"metadata": {"uid": uid_of(claim), "finalizers": others or None}}
             yield from must(patch(RESOURCE_CLAIMS, key_of(claim), body), but=(NotFound, Conflict))
         deletion = delete(RESOURCE_CLAIMS, claim, depends_on=((RESOURCE_CLAIMS, key_of(claim)),))
