@@ -185,11 +185,13 @@ def start_local_cluster(
     attach: bool = False,
     devices: bool = False,
     taint_rules: str = "",
+    groups: bool = False,
 ) -> LocalCluster:
     """Start a cluster and return once its API server serves; nodes register later. Raises LaunchError.
 
     nodes, zones, volumes, attach, devices: see LocalCluster.start.
     taint_rules: version of the DeviceTaintRules that pods with ResourceClaims obey; "" for none.
+    groups: ResourceClaims can belong to PodGroups, which the server must serve.
     """
     server = launch(settings)
     fleet = None
@@ -211,5 +213,7 @@ def start_local_cluster(
             arguments.append("--devices")
         if taint_rules:
             arguments.append(f"--device-taint-rules={taint_rules}")
+        if groups:
+            arguments.append("--pod-groups")
         fleet = KeptChild(lambda: start_module("kcm.actors.hollow.process", arguments), what=NODES)
     return LocalCluster(server, fleet)

@@ -20,6 +20,7 @@ from kcm.actors.command.server_settings import server_settings
 from kcm.actors.controllers.apimachinery import garbage_collector, namespace
 from kcm.actors.controllers.devices import resource_claim
 from kcm.actors.controllers.devices.device_taint_eviction.spec import watched_rules
+from kcm.actors.controllers.devices.resource_claim.spec import GROUPS_GATE
 from kcm.actors.controllers.identity.options import ServiceAccountOptions
 from kcm.actors.controllers.nodes.node_ipam.options import NodeIpamOptions
 from kcm.actors.controllers.storage import persistentvolume_binder
@@ -29,7 +30,7 @@ from kcm.actors.options.validation import allow_list_fault
 from kcm.actors.options.versions import BINARY
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.protocols.admission_plugins import without_controllers
-from kcm.protocols.resources import GATES, STABLE_TAINT_RULES
+from kcm.protocols.resources import GATES, POD_GROUPS, STABLE_TAINT_RULES, Resource
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.calls.threads import ThreadedCalls
 from kcm.runtime.client.connection_settings import is_in_cluster
@@ -150,6 +151,7 @@ def local_cluster(launch: Launch, closing: ExitStack) -> LocalCluster | None:
         attach=launch.program.runs(ATTACH_DETACH, options),
         devices=launch.program.runs(resource_claim.SPEC.name, options),
         taint_rules=_served_rules(options, embedded.runtime_config),
+        groups=options.feature_gates[GROUPS_GATE] and _serves(embedded.runtime_config, POD_GROUPS, "api/alpha"),
     )
     closing.callback(local.stop)
     return local
@@ -160,10 +162,15 @@ def _served_rules(options: Options, runtime_config: Iterable[str]) -> str:
     rules = watched_rules(options)
     if rules is None or rules == STABLE_TAINT_RULES:
         return "" if rules is None else rules.version
-    version = f"{rules.group}/{rules.version}"
-    serving = {"api/all", "api/beta", version, f"{version}/{rules.plural}"}
+    return rules.version if _serves(runtime_config, rules, "api/beta") else ""
+
+
+def _serves(runtime_config: Iterable[str], resource: Resource, level: str) -> bool:
+    """Report whether --embedded-runtime-config enables a resource. level: "api/alpha" or "api/beta"."""
+    version = f"{resource.group}/{resource.version}"
+    serving = {"api/all", level, version, f"{version}/{resource.plural}"}
     names = (entry.partition("=") for entry in runtime_config)
-    return rules.version if any(name in serving and value != "false" for name, _, value in names) else ""
+    return any(name in serving and value != "false" for name, _, value in names)
 
 
 ATTACH_DETACH = "persistentvolume-attach-detach-controller"

@@ -71,6 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--device-taint-rules", choices=TAINT_RULES, default="", help="version of the DeviceTaintRules that are obeyed"
     )
+    parser.add_argument(
+        "--pod-groups", action="store_true", help="allocate devices also to ResourceClaims of PodGroups"
+    )
     parser.add_argument("--logging-format", choices=("text", "json"), default="text")
     parser.add_argument("--quiet", action="store_true", help="log warnings and errors only")
     arguments = parser.parse_args(argv)
@@ -87,6 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             attach=arguments.attach,
             devices=arguments.devices,
             taint_rules=TAINT_RULES.get(arguments.device_taint_rules),
+            groups=arguments.pod_groups,
         )
         load = partial(
             load_config, master=None, context=arguments.context, environ=os.environ, clock=clock, metrics=metrics

@@ -52,6 +52,7 @@ def specs_of(
     attach: bool = False,
     devices: bool = False,
     taint_rules: Resource | None = None,
+    groups: bool = False,
 ) -> tuple[ControllerSpec, ...]:
     """Return the controllers for these nodes.
 
@@ -59,11 +60,12 @@ def specs_of(
     attach: let pods also wait until their volumes are attached, for clusters with an attach-detach controller.
     devices: publish the devices of nodes, allocate them to ResourceClaims, and let pods wait for their claims.
     taint_rules: the resource of DeviceTaintRules, for servers with them.
+    groups: ResourceClaims can belong to PodGroups, for servers with these.
     """
     nodes = (
         nodes_spec(fleet, heartbeat=heartbeat),
         kubelet_spec(fleet, volumes=volumes, devices=devices),
-        scheduler_spec(volumes=volumes, devices=devices, taint_rules=taint_rules),
+        scheduler_spec(volumes=volumes, devices=devices, taint_rules=taint_rules, groups=groups),
     )
     of_volumes = (provisioner.SPEC, attacher_spec(attach=attach), resizer.SPEC, expansion_spec(fleet))
     return (*nodes, *(of_volumes if volumes else ()), *((devices_spec(fleet),) if devices else ()))

@@ -22,6 +22,7 @@ class Case(Struct, frozen=True):
     classes: Sequence[Object] = ()
     slices: Sequence[Object] = ()
     claims: Sequence[Object] = ()
+    groups: Sequence[Object] = ()
     budgets: Sequence[Object] = ()
     pods: Sequence[Object] = ()
 
@@ -438,3 +439,39 @@ def _of_priorities() -> dict[str, Case]:
 
 CASES: Mapping[str, Case] = {**_of_devices(), **_of_priorities()}
 PRIORITIES = {"low": 10, "middle": 100, "high": 1000, "polite": 1000}
+
+
+def _of_groups() -> dict[str, Case]:
+    def member(name: str, group: str, *claims: str) -> Object:
+        return pod(name, claims=claims, schedulingGroup={"podGroupName": group})
+
+    def case(prefix: str, number: int, *pods: Object, claims: Sequence[str], shared: Sequence[str]) -> Case:
+        """Build a case with one node. number: of its devices; shared: claims of the group."""
+        driver, entries = f"{prefix}.example.com", [{"name": name, "resourceClaimName": name} for name in shared]
+        group = {"metadata": {"name": prefix}, "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": entries}}
+        return Case(
+            nodes=[node(f"{prefix}-0")],
+            classes=[device_class(prefix, f'device.driver == "{driver}"')],
+            slices=[resource_slice(driver, f"{prefix}-0", devices(*(f"gpu-{index}" for index in range(number))))],
+            claims=[claim(name, request(prefix)) for name in claims],
+            groups=[group],
+            pods=pods,
+        )
+
+    return {
+        "shared": case(
+            "pair", 1, member("pair-a", "pair", "all"), member("pair-b", "pair", "all"), claims=["all"], shared=["all"]
+        ),
+        "own": case(
+            "own",
+            2,
+            member("own-a", "own", "ours", "mine"),
+            member("own-b", "own", "ours"),
+            claims=["ours", "mine"],
+            shared=["ours"],
+        ),
+        "bare": case("bare", 1, member("bare-a", "bare", "bare"), claims=["bare"], shared=()),
+    }
+
+
+GROUP_CASES = _of_groups()

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.conftest import Site
 from tests.e2e.kubectl import Kubectl
-from tests.e2e.programs import ROOT, until
+from tests.e2e.programs import ROOT, managing, until
 
 EXAMPLE = ROOT / "examples" / "devices.yml"
 
@@ -71,3 +71,61 @@ def test_pod_of_higher_priority_preempts_others(kubectl: Kubectl) -> None:
 def pod(name: str, *, cpu: str, **spec: object) -> dict[str, object]:
     container = {"name": "app", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container], **spec}}
+
+
+GROUP = """
+apiVersion: scheduling.k8s.io/v1alpha2
+kind: PodGroup
+metadata: {name: gang}
+spec:
+  schedulingPolicy: {basic: {}}
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]
+---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: gpu}
+spec: {spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.example.com}}]}}}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu.example.com}
+spec: {selectors: [{cel: {expression: "device.driver == 'gpu.example.com'"}}]}
+"""
+MEMBER = """
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec:
+  schedulingGroup: {podGroupName: gang}
+  resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]
+  containers: [{name: c, image: nginx, resources: {claims: [{name: gpu}]}}]
+"""
+
+
+@pytest.mark.slow
+def test_pods_of_a_group_share_a_claim_that_is_generated_for_the_group(tmp_path: Path) -> None:
+    manifest = tmp_path / "gang.yml"
+    manifest.write_text(GROUP + MEMBER % "left" + MEMBER % "right")
+    flags = (
+        f"--embedded-dir={tmp_path / 'kcm'}",
+        "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true",
+        "--embedded-runtime-config=scheduling.k8s.io/v1alpha2=true",
+    )
+    with managing(tmp_path / "kcm.log", *flags) as manager:
+        kubectl = Site(tmp_path / "kcm" / "kubeconfig", manager).namespace("gang")
+        until(lambda: len(kubectl("get", "nodes", "--no-headers").splitlines()) == 3, "the nodes are registered")
+        kubectl("annotate", "nodes", "--all", "hollow.kcm.dev/devices=gpu.example.com=1")
+        kubectl("apply", "-f", str(manifest))
+        until(lambda: is_running(kubectl, "left", "right"), "the pods run", within=60.0, why=kubectl.state)
+        (claim,) = kubectl.items("resource.k8s.io/v1/resourceclaims")
+        assert [(user["resource"], user["name"]) for user in claim["status"]["reservedFor"]] == [("podgroups", "gang")]
+        assert claim["metadata"]["ownerReferences"][0]["kind"] == "PodGroup"
+        kubectl("delete", "pod", "left", "right", "--timeout=30s")
+        kubectl("delete", "podgroup", "gang", "--timeout=30s")
+        until(
+            lambda: not kubectl.items("resource.k8s.io/v1/resourceclaims"),
+            "the claim is deleted with its group",
+            within=30.0,
+            why=kubectl.state,
+        )

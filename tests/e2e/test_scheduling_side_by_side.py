@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from tests.e2e.conftest import in_namespace
 from tests.e2e.kubectl import Api, Kubectl, Object
 from tests.e2e.programs import ending, spawn, until
 from tests.e2e.real_server import RealServer, assets_or_skip, real_server
-from tests.e2e.scheduling import CASES, DEVICES, PRIORITIES, Case
+from tests.e2e.scheduling import CASES, DEVICES, GROUP_CASES, PRIORITIES, Case
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -27,6 +27,8 @@ TERMINATING = "not eligible due to a terminating pod on the nominated node."
 SETTLED = 3.0  # seconds after the last pod: a refused pod is retried after at least one second
 REFUSED = 2.0  # seconds after which a pod without a condition counts as gated
 GROUP = f"/apis/{DEVICES}"
+GROUPS = "scheduling.k8s.io/v1alpha2/podgroups"
+WITH_GROUPS = "--feature-gates=GenericWorkload=true,DRAWorkloadResourceClaims=true"
 
 
 @pytest.fixture(scope="module")
@@ -44,25 +46,25 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealServer]:
 
 
 @contextmanager
-def kube_scheduler(server: RealServer, output: Path) -> Iterator[None]:
+def kube_scheduler(server: RealServer, output: Path, *flags: str) -> Iterator[None]:
     command = [str(server.binaries / "kube-scheduler"), f"--kubeconfig={server.kubeconfig}", "--leader-elect=false"]
-    with ending(spawn([*command, "--bind-address=127.0.0.1", "--secure-port=0", "-v=2"], output)):
+    with ending(spawn([*command, "--bind-address=127.0.0.1", "--secure-port=0", "-v=2", *flags], output)):
         yield
 
 
 @contextmanager
-def hollow_scheduler(server: RealServer, output: Path) -> Iterator[None]:
+def hollow_scheduler(server: RealServer, output: Path, *flags: str) -> Iterator[None]:
     command = [sys.executable, "-P", "-m", "kcm.actors.hollow.process", f"--kubeconfig={server.kubeconfig}"]
-    flags = ["--nodes=0", "--volumes", "--devices"]
-    with ending(spawn([*command, *flags], output, stdin=subprocess.PIPE)):
+    common = ["--nodes=0", "--volumes", "--devices"]
+    with ending(spawn([*command, *common, *flags], output, stdin=subprocess.PIPE)):
         yield
 
 
-def play(server: RealServer, namespace: str) -> dict[str, Any]:
+def play(server: RealServer, namespace: str, cases: Mapping[str, Case] = CASES) -> dict[str, Any]:
     """Create the objects of all cases, and return the decisions of the scheduler that runs."""
     kubectl = in_namespace(server.kubeconfig, namespace)
     api = kubectl.api
-    for name, case in CASES.items():
+    for name, case in cases.items():
         for node in case.nodes:
             labels = {**node["metadata"]["labels"], "case": name}
             made = api.request("POST", "/api/v1/nodes", {**node, "metadata": {**node["metadata"], "labels": labels}})
@@ -76,15 +78,17 @@ def play(server: RealServer, namespace: str) -> dict[str, Any]:
             api.request("POST", kubectl.path(f"{DEVICES}/resourceclaims"), claim)
         for budget in case.budgets:
             api.request("POST", kubectl.path("policy/v1/poddisruptionbudgets"), budget)
+        for group in case.groups:
+            api.request("POST", kubectl.path(GROUPS), group)
     time.sleep(1.0)  # the scheduler has observed all of it
-    for name, case in CASES.items():
+    for name, case in cases.items():
         for pod in case.pods:
             _create(kubectl, name, pod)
     until(lambda: _stop_preempted(kubectl), "no pod is preempted any more", within=60.0)
     time.sleep(SETTLED)
     until(lambda: _stop_preempted(kubectl), "no pod is preempted any more", within=60.0)
     try:
-        return {name: _decisions(kubectl, case) for name, case in CASES.items()}
+        return {name: _decisions(kubectl, case) for name, case in cases.items()}
     finally:
         _clean_up(kubectl)
 
@@ -177,7 +181,25 @@ def test_decisions_are_those_of_kube_scheduler(server: RealServer, tmp_path: Pat
     with hollow_scheduler(server, tmp_path / "hollow.log"):
         time.sleep(2.0)
         actual = play(server, "ours")
-    differing = {name: (actual[name], expected[name]) for name in CASES if _text(actual[name]) != _text(expected[name])}
+    _assert_same(actual, expected)
+
+
+def test_claims_of_groups_are_reserved_as_by_kube_scheduler(tmp_path: Path) -> None:
+    serving = (WITH_GROUPS, "--runtime-config=scheduling.k8s.io/v1alpha2=true")
+    with real_server(tmp_path, assets_or_skip(), *serving) as server:
+        with kube_scheduler(server, tmp_path / "kube-scheduler.log", WITH_GROUPS):
+            time.sleep(2.0)
+            expected = play(server, "theirs", GROUP_CASES)
+        with hollow_scheduler(server, tmp_path / "hollow.log", "--pod-groups"):
+            time.sleep(2.0)
+            actual = play(server, "ours", GROUP_CASES)
+    _assert_same(actual, expected)
+
+
+def _assert_same(actual: dict[str, Any], expected: dict[str, Any]) -> None:
+    differing = {
+        name: (actual[name], theirs) for name, theirs in expected.items() if _text(actual[name]) != _text(theirs)
+    }
     assert not differing, "\n".join(
         f"{name}:\n  ours   {ours}\n  theirs {theirs}" for name, (ours, theirs) in differing.items()
     )

@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from kcm.actors.hollow.scheduler.demand import Demand, demand_of
-from kcm.actors.hollow.scheduler.devices.claim_facts import has_claims, requires_devices
+from kcm.actors.hollow.scheduler.devices.claim_facts import MEMBERS, has_claims, requires_devices
 from kcm.actors.hollow.scheduler.devices.claim_writer import NO_CLAIMS
 from kcm.actors.hollow.scheduler.devices.claims import PodDevices
 from kcm.actors.hollow.scheduler.devices.requested_devices import NO_DEVICES
@@ -34,8 +34,9 @@ from kcm.protocols.conditions import changed_condition
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
-from kcm.protocols.objects import Key, Object, encode_object, labels_of, split_key
+from kcm.protocols.objects import Key, Object, encode_object, labels_of, make_key, namespace_of, split_key
 from kcm.protocols.pods import PodFacts, is_terminal
+from kcm.protocols.resource_claims import pod_group_name
 from kcm.protocols.resources import NAMESPACES, NODES, PODS
 from kcm.protocols.volumes import claims_of
 from kcm.runtime.scheduling.clock import Clock
@@ -232,9 +233,11 @@ class HollowScheduler:
         """Release idle claims or preempt pods if that may help the pod, and record why it is unschedulable."""
         if self._preemptor is None or not self._snapshot.order:
             return (yield from self._wait(attempt, placements, message, PreemptionPlan()))
-        about_claims = NO_CLAIMS
+        about_claims, pod = NO_CLAIMS, attempt.pod
         if self._devices is not None:
-            about_claims = yield from self._devices.writer.after_failure(attempt.devices, attempt.pod)
+            about_claims = yield from self._devices.writer.after_failure(
+                attempt.devices, attempt.pod, is_group_scheduled=lambda: self._has_scheduled_group(pod, placements)
+            )
         plan = self._preemptor.plan(
             attempt, rejections, self._filters, placements, self._nominations, nodes=len(self._snapshot)
         )
@@ -245,6 +248,10 @@ class HollowScheduler:
         later = yield from self._wait(attempt, placements, message, plan)
         yield from self._preemptor.carry_out(attempt, plan, self._nominations)
         return later
+
+    def _has_scheduled_group(self, pod: Object, placements: Placements) -> bool:
+        members = self._pods.indexed_entries(MEMBERS, make_key(namespace_of(pod), pod_group_name(pod)))
+        return any(member.facts.node or placements.get(member.key) is not None for member in members)
 
     def _wait(
         self,

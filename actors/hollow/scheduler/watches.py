@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from heapq import nlargest
 
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
-from kcm.actors.hollow.scheduler.devices.claim_facts import PENDING, PODS_BY_DEVICE_CLAIM
+from kcm.actors.hollow.scheduler.devices.claim_facts import MEMBERS, PENDING, PODS_BY_DEVICE_CLAIM
 from kcm.actors.hollow.scheduler.node_fit import node_view
 from kcm.actors.hollow.scheduler.volume_limits import limit_watches
 from kcm.actors.reconciliation import Change, Interest, Watch
@@ -25,6 +25,7 @@ from kcm.protocols.resources import (
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    POD_GROUPS,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
@@ -128,14 +129,19 @@ def _waiting(tables: Tables) -> Iterable[Key]:
     return (entry.key for entry in nlargest(MOST_WOKEN, tables[PODS].indexed_entries(NODE, ""), _priority))
 
 
-def device_watches(rules: Resource | None = None) -> tuple[Watch[Key], ...]:
-    """Return the watches. rules: the resource of DeviceTaintRules, or None."""
+def device_watches(rules: Resource | None = None, *, groups: bool = False) -> tuple[Watch[Key], ...]:
+    """Return the watches.
+
+    rules: the resource of DeviceTaintRules, or None.
+    groups: also watch PodGroups.
+    """
     changed = Interest(types=(EventType.ADDED, EventType.MODIFIED))
     return (
         Watch(RESOURCE_CLAIMS, to=_pods_waiting_for_claim),
         Watch(RESOURCE_SLICES, to=_pods_waiting_for_devices, interest=changed),
         Watch(DEVICE_CLASSES, to=_pods_waiting_for_devices, interest=changed),
         *(() if rules is None else (Watch(rules, to=_pods_waiting_for_devices),)),
+        *((Watch(POD_GROUPS, to=_unassigned_members, interest=Interest(types=(EventType.ADDED,))),) if groups else ()),
     )
 
 
@@ -146,6 +152,10 @@ def _pods_waiting_for_claim(change: Change, tables: Tables) -> Iterable[Key]:
         yield from _pods_waiting_for_devices(change, tables)
     index = PODS_BY_DEVICE_CLAIM.name
     yield from (entry.key for entry in tables[PODS].indexed_entries(index, change.key) if not entry.facts.node)
+
+
+def _unassigned_members(change: Change, tables: Tables) -> Iterable[Key]:
+    return (entry.key for entry in tables[PODS].indexed_entries(MEMBERS, change.key) if not entry.facts.node)
 
 
 def _pods_waiting_for_devices(_change: Change, tables: Tables) -> Iterable[Key]:

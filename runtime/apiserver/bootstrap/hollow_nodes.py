@@ -64,6 +64,7 @@ def hollow_nodes_policy() -> list[Object]:
                 "resources": ["resourceslices"],
                 "verbs": ["get", "list", "watch", "create", "update", "delete"],
             },
+            {"apiGroups": ["scheduling.k8s.io"], "resources": ["podgroups"], "verbs": ["get", "list", "watch"]},
             {"apiGroups": ["", "events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch", "update"]},
         ],
     }

@@ -28,7 +28,7 @@ from kcm.runtime.apiserver.bootstrap.versions import (
     with_collector,
     with_migrator,
 )
-from kcm.runtime.apiserver.bootstrap.workloads import serves_workloads, with_workloads
+from kcm.runtime.apiserver.bootstrap.workloads import serves_workloads, with_group_claims, with_workloads
 from kcm.runtime.apiserver.core.cluster import Cluster
 from kcm.runtime.apiserver.registry.policy_rules import missing, rules_in
 from kcm.runtime.apiserver.verbs.create import create_object
@@ -40,7 +40,7 @@ def reconcile_roles(cluster: Cluster) -> None:
     metrics = metrics_policy() if serves_metrics(cluster) else []
     policy = bootstrap_policy()
     if serves_workloads(cluster):
-        policy = with_workloads(policy)
+        policy = with_group_claims(with_workloads(policy))
     if serves_pool_status(cluster):
         policy = with_pool_status(policy)
     if serves_taint_rules(cluster):

@@ -1,6 +1,6 @@
 """Rules that are added to bootstrap roles with the feature gates GenericWorkload and WorkloadWithJob.
 
-They permit access to Workloads and PodGroups.
+They permit access to Workloads and PodGroups. The rules of DRAWorkloadResourceClaims are those for claims of PodGroups.
 
 Source: kubernetes plugin/pkg/auth/authorizer/rbac/bootstrappolicy/{policy,controller_policy}.go (v1.36).
 """
@@ -29,8 +29,22 @@ _RULES = {
 }
 
 
+_OF_CLAIMS = [_rule(_READ, "podgroups"), _rule(["patch", "update"], "podgroups/status")]
+
+
 def serves_workloads(cluster: Cluster) -> bool:
     return cluster.registry.of_kind("scheduling.k8s.io/v1alpha2", "PodGroup") is not None
+
+
+def with_group_claims(policy: Iterable[Object]) -> list[Object]:
+    """Return new roles that permit resourceclaim-controller to generate claims of PodGroups."""
+    name = "system:controller:resource-claim-controller"
+    return [
+        {**role, "rules": [*role["rules"], *_OF_CLAIMS]}
+        if role["kind"] == "ClusterRole" and name_of(role) == name
+        else role
+        for role in policy
+    ]
 
 
 def with_workloads(policy: Iterable[Object]) -> list[Object]:

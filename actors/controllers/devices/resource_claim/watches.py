@@ -83,11 +83,11 @@ WITH_CLAIMS = Interest(indexed=((USES, ANY),))
 
 
 class PodGroupMissingError(Exception):
-    """Raised if a pod refers to a PodGroup that does not exist."""
+    """Raised if a pod refers to a PodGroup that does not exist. cause: the API server's text."""
 
     def __init__(self, pod: Object) -> None:
-        group = pod_group_name(pod)
-        super().__init__(f'get PodGroup for Pod {key_of(pod)}: podgroup.{POD_GROUPS.group} "{group}" not found')
+        self.cause = f'podgroup.{POD_GROUPS.group} "{pod_group_name(pod)}" not found'
+        super().__init__(f"get PodGroup for Pod {key_of(pod)}: {self.cause}")
 
 
 def group_of(pod: Object, groups: Lister[Object] | None) -> Object | None:

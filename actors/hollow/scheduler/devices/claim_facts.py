@@ -19,8 +19,8 @@ from kcm.protocols.resource_claims import (
     claim_entries,
     claim_name,
     claim_names,
-    consumer_of,
     extended_claim_name,
+    pod_group_name,
 )
 from kcm.protocols.resources import PODS, RESOURCE_CLAIMS
 from kcm.protocols.times import format_time, parse_time
@@ -35,11 +35,13 @@ class ClaimReference(NamedTuple):
     """Reference of a pod to a claim.
 
     name: name of the claim; None while the claim of a template does not exist.
-    is_own: the claim was created from a template for this pod, and must be owned by it.
+    is_own: the claim was created from a template for this pod or its PodGroup, and must be owned by one of them.
+    entry: the entry of spec.resourceClaims.
     """
 
     name: str | None
     is_own: bool
+    entry: Mapping[str, Any]
 
 
 def claim_references(pod: Mapping[str, Any]) -> Iterator[ClaimReference]:
@@ -47,9 +49,9 @@ def claim_references(pod: Mapping[str, Any]) -> Iterator[ClaimReference]:
     for entry in claim_entries(pod):
         found = claim_name(pod, entry)
         if found is None or found.name == "":
-            yield ClaimReference(None, is_own=True)
+            yield ClaimReference(None, is_own=True, entry=entry)
         elif found.name is not None:
-            yield ClaimReference(found.name, is_own=bool(found.template))
+            yield ClaimReference(found.name, is_own=bool(found.template), entry=entry)
 
 
 def has_claims(pod: Mapping[str, Any]) -> bool:
@@ -86,6 +88,13 @@ def _allocations(claim: Object) -> Iterable[str]:
     ]
 
 
+def _group(pod: Object) -> Iterable[str]:
+    name = pod_group_name(pod)
+    return (make_key(namespace_of(pod), name),) if name and has_claims(pod) else ()
+
+
+MEMBERS = "members with device claims"
+PODS_BY_GROUP = Index(PODS, MEMBERS, _group)  # pods with claims, by "namespace/name" of the PodGroup
 PODS_BY_DEVICE_CLAIM = Index(PODS, "device claims", _users)  # by "namespace/name" of each ResourceClaim
 CLAIMS_BY_DEVICE = Index(RESOURCE_CLAIMS, "allocated devices", _allocations)
 
@@ -97,10 +106,11 @@ class BindingReadiness(NamedTuple):
     failed: bool
 
 
-def reserved_status(status: Mapping[str, Any], pod: Object, allocation: Object | None, *, now: float) -> Object:
+def reserved_status(status: Mapping[str, Any], consumer: Object, allocation: Object | None, *, now: float) -> Object:
+    """Return the status with a consumer in reservedFor. allocation: None if the status has one."""
     allocated = {**(allocation if allocation is not None else status["allocation"])}
     allocated.setdefault("allocationTimestamp", format_time(now))
-    return {**status, "allocation": allocated, "reservedFor": [*(status.get("reservedFor") or ()), consumer_of(pod)]}
+    return {**status, "allocation": allocated, "reservedFor": [*(status.get("reservedFor") or ()), consumer]}
 
 
 def readiness(claim: Object, *, now: float) -> BindingReadiness:

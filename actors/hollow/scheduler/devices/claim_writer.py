@@ -6,7 +6,7 @@ Unreserve and PostFilter).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kcm.actors.hollow.scheduler.devices.claim_facts import claim_references, readiness, reserved_status
 from kcm.actors.hollow.scheduler.devices.extended_resources import is_extended_claim, new_claim
@@ -15,7 +15,7 @@ from kcm.actors.hollow.scheduler.devices.reservations import Reservation, Reserv
 from kcm.actors.hollow.scheduler.node_fit import NodeView
 from kcm.actors.reconciliation import Step, create, delete, get_live, merge_status, must, patch, record, step, update
 from kcm.protocols.messages.command_error import CommandError
-from kcm.protocols.messages.commands import PatchType, Update
+from kcm.protocols.messages.commands import Patch, PatchType, Update
 from kcm.protocols.messages.outcomes import AlreadyExists, Conflict, Done, NotFound, Outcome, Unknown
 from kcm.protocols.objects import (
     Object,
@@ -29,7 +29,16 @@ from kcm.protocols.objects import (
     namespace_of,
     uid_of,
 )
-from kcm.protocols.resource_claims import DELETE_PROTECTION, allocation_of, is_reserved_for
+from kcm.protocols.resource_claims import (
+    DELETE_PROTECTION,
+    allocation_of,
+    claim_entries,
+    claim_name,
+    consumer_of,
+    group_owner_problem,
+    is_reserved_for,
+    pod_group_name,
+)
 from kcm.protocols.resources import PODS, RESOURCE_CLAIMS
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.lister import Lister
@@ -41,8 +50,12 @@ WRITES = 8  # attempts to write a claim: the finalizer, the status, and repetiti
 class ClaimWriter:
     """Writes of claims, and reservations of the devices of those that are being written."""
 
-    def __init__(self, claims: Lister, clock: Clock, reservations: Reservations) -> None:
+    def __init__(
+        self, claims: Lister, clock: Clock, reservations: Reservations, *, groups: Lister | None = None
+    ) -> None:
+        """Initialise the writer. groups: PodGroups to which claims can belong; None if they cannot."""
         self._claims = claims
+        self._groups = groups
         self._clock = clock
         self._reservations = reservations
 
@@ -74,7 +87,8 @@ class ClaimWriter:
                     self._reservations.put(uid, Reservation(key_of(created), uid_of(pod), node.name, extended[0]))
                     claims.append(created)
             for claim in claims if is_complete else ():
-                made = yield from self._bind(claim, pod, allocations.get(uid_of(claim)))
+                consumer = requested.of_group.get(uid_of(claim)) or consumer_of(pod)
+                made = yield from self._bind(claim, pod, consumer, allocations.get(uid_of(claim)))
                 if made is None:
                     is_complete = False
                     break
@@ -121,18 +135,21 @@ class ClaimWriter:
         deletion = delete(RESOURCE_CLAIMS, claim, depends_on=((RESOURCE_CLAIMS, key_of(claim)),))
         yield from must(deletion, but=(NotFound, Conflict))
 
-    def _bind(self, claim: Object, pod: Object, allocation: Object | None) -> Step[Object | None]:
-        """Write the allocation, if any, and the reservation for the pod. Return None if the claim cannot be used."""
-        uid = uid_of(claim)
+    def _bind(self, claim: Object, pod: Object, consumer: Object, allocation: Object | None) -> Step[Object | None]:
+        """Write the allocation, if any, and the reservation. Return None if the claim cannot be used.
+
+        consumer: entry of status.reservedFor, for the pod or its PodGroup.
+        """
+        uid, accept_group = uid_of(claim), self._groups is not None
         outcome: Outcome | None = None
         for _attempt in range(WRITES):
-            if is_reserved_for(pod, claim, accept_group=False):
+            if is_reserved_for(pod, claim, accept_group=accept_group):
                 self._reservations.remove(uid)
                 return claim
             # If both are set, another scheduler was faster.
             if is_deleting(claim) or (allocation is None) == (allocation_of(claim) is None):
                 return None
-            command = self._next_write(claim, pod, allocation)
+            command = self._next_write(claim, consumer, allocation)
             outcome = yield command
             if isinstance(outcome, Done):
                 claim = decode_object(outcome.body)
@@ -149,11 +166,11 @@ class ClaimWriter:
             return None
         raise CommandError(command, outcome)
 
-    def _next_write(self, claim: Object, pod: Object, allocation: Object | None) -> Update:
+    def _next_write(self, claim: Object, consumer: Object, allocation: Object | None) -> Update:
         if allocation is not None and DELETE_PROTECTION not in finalizers_of(claim):
             meta = {**metadata(claim), "finalizers": [*finalizers_of(claim), DELETE_PROTECTION]}
             return update(RESOURCE_CLAIMS, {**claim, "metadata": meta})
-        status = reserved_status(claim.get("status") or {}, pod, allocation, now=self._clock.now())
+        status = reserved_status(claim.get("status") or {}, consumer, allocation, now=self._clock.now())
         return update(RESOURCE_CLAIMS, {**claim, "status": status}, subresource="status")
 
     @step
@@ -161,27 +178,24 @@ class ClaimWriter:
         """Remove the pod from the claims that are reserved for it, because it is not bound."""
         for claim in claims:
             if is_reserved_for(pod, claim, accept_group=False):
-                body = {
-                    "metadata": {"uid": uid_of(claim)},
-                    "status": {"reservedFor": [{"$patch": "delete", "uid": uid_of(pod)}]},
-                }
-                command = patch(
-                    RESOURCE_CLAIMS, key_of(claim), body, patch_type=PatchType.STRATEGIC, subresource="status"
-                )
-                yield from must(command, but=(NotFound, Conflict))
+                yield from must(_without_consumer(claim, pod), but=(NotFound, Conflict))
 
     @step
     def unreserve_all(self, pod: Object) -> Step[None]:
         """Remove the pod from all of its claims, and delete the claim for its extended resources."""
-        keys = [make_key(namespace_of(pod), name) for name, _ in claim_references(pod) if name]
+        keys = [make_key(namespace_of(pod), name) for name, _, _ in claim_references(pod) if name]
         yield from self.unreserve([claim for key in keys if (claim := self._claims.get(key)) is not None], pod)
         for claim in self._claims.owned_by(uid_of(pod)):
             if is_extended_claim(claim):
                 yield from self._delete_extended(claim)
 
     @step
-    def after_failure(self, requested: RequestedDevices, pod: Object) -> Step[str]:
-        """Deallocate an idle claim that cannot be used on some node. Return the message about it.
+    def after_failure(
+        self, requested: RequestedDevices, pod: Object, *, is_group_scheduled: Callable[[], bool]
+    ) -> Step[str]:
+        """Deallocate or release an idle claim that cannot be used on some node. Return the message about it.
+
+        is_group_scheduled: reports whether a pod of the pod's PodGroup has a node.
 
         Source: PostFilter of the plugin.
         """
@@ -203,4 +217,32 @@ class ClaimWriter:
         if requested.own is not None:
             yield from self._delete_extended(requested.own)
             return "deletion of ResourceClaim completed"
+        group = self._groups.get(make_key(namespace_of(pod), pod_group_name(pod))) if self._groups else None
+        if group is not None and not is_group_scheduled() and (yield from self._release_for_group(group, pod)):
+            return "ResourceClaim unreserved for PodGroup"
         return "still not schedulable"
+
+    def _release_for_group(self, group: Object, pod: Object) -> Step[bool]:
+        """Remove the PodGroup from one of its claims, so that other devices can be allocated. Return whether it did.
+
+        Source: unreservePodGroupClaims.
+        """
+        for entry in claim_entries(group):
+            found = claim_name(group, entry)
+            claim = self._claims.get(make_key(namespace_of(group), found.name)) if found and found.name else None
+            if claim is None or (found is not None and found.template and group_owner_problem(group, claim)):
+                continue
+            if allocation_of(claim) is not None and is_reserved_for(pod, claim, accept_group=True):
+                outcome = yield from must(_without_consumer(claim, group), but=(NotFound, Conflict))
+                if isinstance(outcome, Done):
+                    return True
+        return False
+
+
+def _without_consumer(claim: Object, user: Object) -> Patch:
+    """Return the removal of a pod or PodGroup from status.reservedFor of a claim."""
+    body = {
+        "metadata": {"uid": uid_of(claim)},
+        "status": {"reservedFor": [{"$patch": "delete", "uid": uid_of(user)}]},
+    }
+    return patch(RESOURCE_CLAIMS, key_of(claim), body, patch_type=PatchType.STRATEGIC, subresource="status")

@@ -3,7 +3,8 @@
 Source: kubernetes v1.36 pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go. Differences: nodes are
 not scored by the alternatives of a request, but those with the best alternatives are preferred over all others;
 status.nominatedNodeName is not written before the claims; the claim for extended resources of an earlier attempt is
-used if it is allocated and reserved for the pod, and only otherwise deleted. Not supported: claims of pod groups.
+used if it is allocated and reserved for the pod, and only otherwise deleted; the pods of a PodGroup are scheduled one
+by one, so a pod waits until a claim that it shares with its group has been written for another pod.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
+from kcm.actors.controllers.devices.resource_claim.watches import PodGroupMissingError, group_of
 from kcm.actors.hollow.scheduler.devices.allocator import Allocator
 from kcm.actors.hollow.scheduler.devices.capacity import Consumed
 from kcm.actors.hollow.scheduler.devices.claim_facts import (
@@ -38,8 +40,15 @@ from kcm.actors.hollow.scheduler.volumes import UnresolvableError
 from kcm.protocols.node_affinity import Term, terms_of
 from kcm.protocols.objects import Object, is_deleting, key_of, make_key, namespace_of, uid_of
 from kcm.protocols.quantities import parse_quantity
-from kcm.protocols.resource_claims import allocation_of, has_prioritized_list, is_reserved_for, owner_problem
-from kcm.protocols.resources import DEVICE_CLASSES, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from kcm.protocols.resource_claims import (
+    allocation_of,
+    binds_to_group,
+    consumer_of,
+    has_prioritized_list,
+    is_reserved_for,
+    owner_problem,
+)
+from kcm.protocols.resources import DEVICE_CLASSES, POD_GROUPS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.tables import Tables
@@ -52,14 +61,19 @@ NOT_ON_NODE = "resourceclaim not available on the node"
 class PodDevices:
     """Claims of pods, and the devices that are being allocated to them."""
 
-    def __init__(self, tables: Tables, clock: Clock, *, rules: Resource | None = None) -> None:
-        """Initialise for the tables. rules: the resource of DeviceTaintRules; None to ignore them."""
+    def __init__(self, tables: Tables, clock: Clock, *, rules: Resource | None = None, groups: bool = False) -> None:
+        """Initialise for the tables.
+
+        rules: the resource of DeviceTaintRules; None to ignore them.
+        groups: whether claims can belong to PodGroups (feature gate DRAWorkloadResourceClaims).
+        """
         self._claims: Lister = tables[RESOURCE_CLAIMS]
         self._classes: Lister = tables[DEVICE_CLASSES]
         self._parsed = Slices(tables[RESOURCE_SLICES], None if rules is None else tables[rules])
         self._clock = clock
         self._reservations = Reservations()
-        self.writer = ClaimWriter(self._claims, clock, self._reservations)
+        self._groups: Lister | None = tables[POD_GROUPS] if groups else None
+        self.writer = ClaimWriter(self._claims, clock, self._reservations, groups=self._groups)
         self._by_resource: Mapping[str, str] = {}  # names of DeviceClasses
         self._classes_version = -1  # of the table, for _by_resource
 
@@ -81,7 +95,7 @@ class PodDevices:
             claim = self._claims.get(make_key(namespace_of(pod), reference.name))
             if claim is None or is_deleting(claim):
                 return True
-            if reference.is_own and owner_problem(pod, claim, accept_group=False):
+            if reference.is_own and owner_problem(pod, claim, accept_group=self._groups is not None):
                 return True
         return False
 
@@ -89,11 +103,17 @@ class PodDevices:
         """Return the claims of a pod that is not gated. Raises UnresolvableError."""
         self._reservations.release(self._claims, now=self._clock.monotonic())
         found = RequestedDevices()
-        for name, _ in claim_references(pod):
+        try:
+            group = group_of(pod, self._groups)
+        except PodGroupMissingError as err:
+            raise UnresolvableError(err.cause) from err
+        for name, _, entry in claim_references(pod):
             claim = self._claims.get(make_key(namespace_of(pod), name or ""))
             if claim is None:
                 raise UnresolvableError(f'resourceclaim.resource.k8s.io "{name}" not found')
             found.claims.append(claim)
+            if group is not None and binds_to_group(entry, group):
+                found.of_group[uid_of(claim)] = consumer_of(group, is_group=True)
             allocation = allocation_of(claim)
             if allocation is not None:
                 selector = allocation.get("nodeSelector")

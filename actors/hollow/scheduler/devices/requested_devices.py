@@ -18,6 +18,7 @@ class RequestedDevices(Struct, eq=False):
     """Claims of a pod in one scheduling attempt.
 
     claims: all claims.
+    of_group: entries of status.reservedFor for the pod's PodGroup, by the uid of each claim that belongs to the group.
     unallocated: claims to allocate.
     reserved: claims whose allocation is being written, by an earlier attempt for this pod.
     reach: allocated claims, with the terms of their node selectors; None for all nodes.
@@ -31,6 +32,7 @@ class RequestedDevices(Struct, eq=False):
     """
 
     claims: list[Object] = field(default_factory=list)
+    of_group: dict[str, Object] = field(default_factory=dict)
     unallocated: list[Object] = field(default_factory=list)
     reserved: list[tuple[Object, Reservation]] = field(default_factory=list)
     reach: list[tuple[Object, tuple[Term, ...] | None]] = field(default_factory=list)

@@ -21,7 +21,7 @@ from kcm.protocols.objects import Object, name_of
 from kcm.runtime.apiserver.bootstrap.devices import with_pool_status, with_taint_rules
 from kcm.runtime.apiserver.bootstrap.policy import bootstrap_policy
 from kcm.runtime.apiserver.bootstrap.versions import with_collector, with_migrator
-from kcm.runtime.apiserver.bootstrap.workloads import with_workloads
+from kcm.runtime.apiserver.bootstrap.workloads import with_group_claims, with_workloads
 from kcm.runtime.apiserver.registry.policy_rules import rules_in
 from kcm.runtime.client.api import Request
 
@@ -58,7 +58,7 @@ def roles(*, gated: bool = False) -> Mapping[str, frozenset[Right]]:
     """
     policy = bootstrap_policy()
     if gated:
-        policy = with_pool_status(with_taint_rules(with_workloads(policy)))
+        policy = with_pool_status(with_taint_rules(with_group_claims(with_workloads(policy))))
         policy = with_migrator(with_collector(policy))
     named = {name_of(role): role for role in policy if role["kind"] == "ClusterRole"}
     of_clients = {name.removeprefix(_CONTROLLER): role for name, role in named.items() if name.startswith(_CONTROLLER)}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kcm.actors.hollow.scheduler.devices.claim_facts import CLAIMS_BY_DEVICE, PODS_BY_DEVICE_CLAIM
+from kcm.actors.hollow.scheduler.devices.claim_facts import CLAIMS_BY_DEVICE, PODS_BY_DEVICE_CLAIM, PODS_BY_GROUP
 from kcm.actors.hollow.scheduler.devices.claims import PodDevices
 from kcm.actors.hollow.scheduler.preemptor import Preemptor
 from kcm.actors.hollow.scheduler.reconciler import HollowScheduler
@@ -25,6 +25,7 @@ from kcm.protocols.resources import (
     DEVICE_TAINT_RULES,
     NODES,
     POD_DISRUPTION_BUDGETS,
+    POD_GROUPS,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
@@ -97,6 +98,7 @@ class World:
         classes: Sequence[Object] = (CLASS,),
         nodes: Sequence[Object] | None = None,
         rules: Sequence[Object] = (),
+        groups: Sequence[Object] | None = None,
     ) -> None:
         objects: Mapping[Any, Any] = {
             PODS: pods or [user()],
@@ -106,13 +108,15 @@ class World:
             DEVICE_CLASSES: classes,
             POD_DISRUPTION_BUDGETS: [],
             DEVICE_TAINT_RULES: rules,
+            POD_GROUPS: groups or (),
         }
-        self.bench = Bench(objects, indexes=(PODS_BY_NODE, PODS_BY_DEVICE_CLAIM, CLAIMS_BY_DEVICE))
+        indexes = (PODS_BY_NODE, PODS_BY_DEVICE_CLAIM, CLAIMS_BY_DEVICE, PODS_BY_GROUP)
+        self.bench = Bench(objects, indexes=indexes)
         tables, clock = self.bench.tables, self.bench.clock
         self.scheduler = HollowScheduler(
             tables=tables,
             clock=clock,
-            devices=PodDevices(tables, clock, rules=DEVICE_TAINT_RULES),
+            devices=PodDevices(tables, clock, rules=DEVICE_TAINT_RULES, groups=groups is not None),
             preemptor=Preemptor(tables, clock),
         )
 
@@ -491,3 +495,88 @@ def test_pod_is_retried_after_the_deletion_of_a_rule() -> None:
     assert world.node() is None
     world.bench.hide(DEVICE_TAINT_RULES, "rule")
     assert world.node() == "hollow-node-0"
+
+
+# Claims of PodGroups.
+
+
+def pod_group(name: str = "gang", *entries: Mapping[str, Any]) -> Object:
+    """Build a PodGroup, by default with the claim gpu."""
+    made = list(entries) or [{"name": "gpu", "resourceClaimName": "gpu"}]
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": {"resourceClaims": made}}
+
+
+def member(name: str = "web", *claims: str, **spec: Any) -> Object:
+    return user(name, *claims, schedulingGroup={"podGroupName": "gang"}, **spec)
+
+
+OF_GROUP = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "gang", "uid": "uid-of-gang"}
+
+
+def reserved_for_group(made: Object, **fields: Any) -> Object:
+    reserved = allocated(made, **fields)
+    return {**reserved, "status": {**reserved["status"], "reservedFor": [OF_GROUP]}}
+
+
+def test_claim_of_the_group_is_reserved_for_the_group() -> None:
+    world = World(member("web"), member("other"), claims=[claim()], groups=[pod_group()])
+    assert world.node() == "hollow-node-0"
+    assert world.claim()["status"]["reservedFor"] == [OF_GROUP]
+    assert [type(command) for command in world.drive("other").commands] == [Create]  # it needs no reservation
+
+
+def test_claim_of_the_pod_alone_is_reserved_for_the_pod() -> None:
+    world = World(member("web", "own"), claims=[claim("own")], groups=[pod_group()])
+    assert world.node() == "hollow-node-0"
+    assert [consumer["resource"] for consumer in world.claim("own")["status"]["reservedFor"]] == ["pods"]
+
+
+def test_claim_of_the_group_is_reserved_for_the_pod_if_the_gate_is_off() -> None:
+    world = World(member(), claims=[claim()])
+    assert world.node() == "hollow-node-0"
+    assert [consumer["resource"] for consumer in world.claim()["status"]["reservedFor"]] == ["pods"]
+
+
+def owned_by(kind: str, api_version: str, name: str) -> Mapping[str, Any]:
+    owner = {"kind": kind, "apiVersion": api_version, "name": name, "uid": f"uid-of-{name}", "controller": True}
+    return {"ownerReferences": [owner]}
+
+
+@pytest.mark.parametrize(("groups", "is_scheduled"), [([pod_group()], True), (None, False)])
+def test_claim_generated_for_the_group_is_used_if_the_gate_is_on(
+    groups: list[Object] | None, is_scheduled: bool
+) -> None:
+    template = {"name": "gpu", "resourceClaimTemplateName": "t"}
+    pod = template_user(gpu="gang-gpu")
+    pod["spec"]["schedulingGroup"] = {"podGroupName": "gang"}
+    made = claim("gang-gpu", meta=owned_by("PodGroup", "scheduling.k8s.io/v1alpha2", "gang"))
+    world = World(pod, claims=[made], groups=None if groups is None else [pod_group("gang", template)])
+    assert (world.node() == "hollow-node-0") is is_scheduled
+
+
+def test_pod_waits_for_its_group() -> None:
+    world = World(member(), claims=[claim()], groups=[])
+    assert message(world.drive()) == (
+        '0/1 nodes are available: podgroup.scheduling.k8s.io "gang" not found. no new claims to deallocate, '
+        "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    )
+    (watch,) = [watch for watch in device_watches(groups=True) if watch.resource is POD_GROUPS]
+    added = Change(type="ADDED", key="default/gang", raw=encode_object(pod_group()), controller=None)
+    assert list(watch.to(added, world.bench.tables)) == ["default/web"]
+
+
+UNUSABLE = reserved_for_group(claim(), node="hollow-node-9")  # a node that does not exist
+
+
+def test_claim_is_released_for_a_group_that_is_not_scheduled() -> None:
+    world = World(member(), claims=[UNUSABLE], groups=[pod_group()])
+    driven = world.drive()
+    assert "ResourceClaim unreserved for PodGroup" in message(driven)
+    assert not world.claim()["status"]["reservedFor"]
+
+
+def test_claim_is_not_released_while_a_member_of_the_group_has_a_node() -> None:
+    running = member("other", nodeName="hollow-node-0")
+    world = World(member(), running, claims=[UNUSABLE], groups=[pod_group()])
+    assert "still not schedulable" in message(world.drive())
+    assert world.claim()["status"]["reservedFor"] == [OF_GROUP]
