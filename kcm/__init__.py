@@ -181,6 +181,7 @@ else:
             "Watch",
         ),
         "steps": (
+            "Because",
             "call",
             "ensure",
             "ensure_finalizer",

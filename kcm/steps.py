@@ -1,6 +1,7 @@
-"""Steps, which carry out commands, and the results and exceptions of a reconciliation."""
+"""Steps, which carry out commands, and the reasons, results and exceptions of a reconciliation."""
 
 from kcm.actors.reconciliation import (
+    Because,
     Reconciliation,
     RequeueAfter,
     Retry,
@@ -23,6 +24,7 @@ from kcm.actors.reconciliation import (
 )
 
 __all__ = [
+    "Because",
     "Reconciliation",
     "RequeueAfter",
     "Retry",

@@ -12,6 +12,7 @@ from kcm.actors.app.shared_parts import Assembly
 from kcm.actors.engine.controller import (
     Controller,
     ControllerSettings,
+    Decisions,
     HeldBack,
     InHand,
     PassSettings,
@@ -62,6 +63,7 @@ def elector_of(assembly: Assembly, spec: ControllerSpec) -> str:
 def controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> ControllerPlan:
     tables = assembly.seen[spec.name]
     settings = _controller_settings(assembly, spec, seed=seed)
+    decisions = assembly.decisions[spec.name] = Decisions()
     held_back = HeldBack(hung_after=assembly.options.generic.actor_hang_timeout)
 
     log = assembly.log.bind(source=spec.name, controller=spec.name)
@@ -89,6 +91,7 @@ def controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> C
             seed=seed,
             all_tables=assembly.tables,
             held_back=held_back,
+            decisions=decisions,
             functions=assembly.functions,
             calls=assembly.calls,
             tracing=assembly.tracing,
@@ -130,7 +133,7 @@ def _controller_settings(assembly: Assembly, spec: ControllerSpec, *, seed: int)
         client=client_of(spec),
         component=spec.component or spec.name,
         recorder=recorder_name(spec.home_cluster if assembly.clusters else ""),
-        queues=tuple(_queue(assembly, queue, spec.name.removesuffix("-controller")) for queue in spec.queues),
+        queues=tuple(_queue(assembly, queue, queue_name(spec, queue)) for queue in spec.queues),
         passes=tuple(_pass(assembly, entry) for entry in spec.passes),
         discovers=spec.discovers,
         resync=_resync(assembly, spec, seed=seed),
@@ -143,8 +146,11 @@ def client_of(spec: ControllerSpec) -> str:
     return spec.client or spec.name
 
 
-def _queue(assembly: Assembly, queue: AnyQueue, default_name: str) -> QueueSettings:
-    name = queue.name or default_name
+def queue_name(spec: ControllerSpec, queue: AnyQueue) -> str:
+    return queue.name or spec.name.removesuffix("-controller")
+
+
+def _queue(assembly: Assembly, queue: AnyQueue, name: str) -> QueueSettings:
     return QueueSettings(
         name=name,
         watches=tuple(watch.resolved(assembly.options) for watch in queue.watches),

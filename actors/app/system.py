@@ -35,10 +35,12 @@ from kcm.actors.app.system_parts import (
 )
 from kcm.actors.app.watchdog import Watchdog
 from kcm.actors.controllers.built_in import BUILT_IN
+from kcm.actors.engine.controller import Decisions
 from kcm.actors.engine.elector import Election, Ownership
 from kcm.actors.engine.informer import Outage
 from kcm.actors.engine.manager import DRAINED
 from kcm.actors.engine.server_warnings import ServerWarnings
+from kcm.actors.engine.vitals import ControllerVitals, KeyState
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import DebugPage
 from kcm.actors.reconciliation.actor_names import MANAGER, controller_name
@@ -355,6 +357,23 @@ class ControllerSystem:
         """
         self._require_own_process()
         return shown_page(self.actors, self.controllers, controller, path, query, timeout=timeout)
+
+    def decisions(self, controller: str) -> Decisions:
+        """Return what the latest reconciliations of a controller decided, and why. It is updated while it runs.
+
+        controller: name or alias. Raises ValueError for an unknown one.
+        """
+        return self._assembly.decisions[self._spec_named(controller).name]
+
+    def key_states(self, controller: str, key: str) -> dict[str, KeyState]:
+        """Return the state of a key in the queues of a controller in which it is queued, delayed or in work.
+
+        It sends no message, so it also returns for a controller that hangs. Empty for a controller that does not run.
+        """
+        vitals = self.vitals.of(controller_name(self._spec_named(controller).name), ControllerVitals)
+        sources = vitals.sources if vitals is not None else ()
+        states = {source.name: source.state_of(key) for source in sources}
+        return {name: state for name, state in states.items() if state is not None}
 
     def activities(self) -> dict[int, dict[str, str]]:
         """Return labels of the actors that are handling a message now, by the ident of their thread."""

@@ -163,6 +163,21 @@ class HeldKey(Struct, frozen=True, kw_only=True):
     hangs: bool
 
 
+class KeyState(Struct, frozen=True):
+    """State of one key of a controller, or of a pass. Times are monotonic; None if the key is not in that state.
+
+    queued: since when it is ready to be reconciled.
+    due: end of its delay.
+    taken: since when it is being reconciled.
+    failures: failed reconciliations in a row.
+    """
+
+    queued: float | None
+    due: float | None
+    taken: float | None
+    failures: int
+
+
 class SyncHistory:
     """Latest results of one work queue or pass, with the failures in a row since its last success.
 
@@ -217,6 +232,9 @@ class SourceVitals(Protocol):
 
     def known_keys(self) -> int | None:
         """Return the number of keys that exist, one per object; None if keys do not name objects of one table."""
+
+    def state_of(self, key: str) -> KeyState | None:
+        """Return the state of a key, "" for a pass; None if it is neither queued, delayed nor being reconciled."""
 
 
 class DeniedRight(NamedTuple):

@@ -13,8 +13,8 @@
 
 `reconcile` is a generator. It yields a Command and receives its Outcome, or a list of commands, which are sent
 together, and receives the list of their outcomes in the same order. It may also yield a Record (an event), a `Tell`
-(a message to another actor) or an Enqueue (a key for a queue of the controller), which have no outcome. It may be
-closed between any two yields and run again later, so it depends on the current state, not on events. An exception is
+(a message to another actor), an Enqueue (a key for a queue of the controller) or a Because (the reason of what it does,
+for people), which have no outcome. It may be closed between any two yields and run again later, so it depends on the current state, not on events. An exception is
 logged and counted, and the key is retried with backoff.
 
 `async def reconcile` is the same with `await` instead of `yield` and `yield from`.
@@ -44,6 +44,7 @@ from kcm.actors.reconciliation.outside import answer_of, call, outside
 from kcm.actors.reconciliation.owners import controlled_by, own, owned
 from kcm.actors.reconciliation.reconciler import (
     AsyncReconciliation,
+    Because,
     Debuggable,
     DebugPage,
     Enqueue,
@@ -91,6 +92,7 @@ __all__ = [
     "ORPHANS",
     "AlreadyExists",
     "AsyncReconciliation",
+    "Because",
     "Change",
     "CommandError",
     "Conflict",

@@ -43,6 +43,19 @@ class Tell(Struct, Awaited[None], frozen=True):
     message: Any
 
 
+class Because(Struct, Awaited[None], frozen=True):
+    """Reason of a decision, in one line. The reconciliation that yields it does not wait.
+
+    The engine keeps the reasons of the latest reconciliation of each key, with its commands and their outcomes, for
+    `run-kcm why`. No message is sent, so that a reason costs hardly more than its text.
+
+    text: begins with a lower-case letter and has no full stop, as in "waiting for 2 of 3 pods to be available". It
+        names values of this moment, and at most 400 characters of it are kept.
+    """
+
+    text: str
+
+
 class Enqueue(Struct, Awaited[None], frozen=True):
     """Key to add to a queue of the controller, now or after a delay.
 
@@ -61,7 +74,7 @@ class Enqueue(Struct, Awaited[None], frozen=True):
             check_seconds("Enqueue: after", self.after)
 
 
-Yielded = Command | Record | Tell | Enqueue | Sequence[Command]
+Yielded = Command | Record | Tell | Enqueue | Because | Sequence[Command]
 Reconciliation = Generator[Yielded, Any, RequeueAfter | None]
 AsyncReconciliation = Coroutine[Any, Any, RequeueAfter | None]  # returned by an `async def reconcile`
 Running = Reconciliation | AsyncReconciliation  # both are driven by send() and throw()

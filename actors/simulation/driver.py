@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from kcm.actors.engine.controller.own_writes import remember
 from kcm.actors.engine.controller.work import add_hint, nonsense
-from kcm.actors.reconciliation import Enqueue, Reconciler, RequeueAfter, Running, Tell
+from kcm.actors.reconciliation import Because, Enqueue, Reconciler, RequeueAfter, Running, Tell
 from kcm.actors.reconciliation.commands import check_resource
 from kcm.actors.reconciliation.derived import frozen_table
 from kcm.actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
@@ -225,6 +225,7 @@ class Driven(Struct):
     records: events for the event recorder.
     messages: messages to other actors.
     enqueued: keys to add to the controller's queues.
+    reasons: texts of its Because.
     result: return value of the reconciliation.
     error: exception that it raised, if the caller expected one; otherwise None.
     """
@@ -233,6 +234,7 @@ class Driven(Struct):
     records: list[Record] = field(default_factory=list)
     messages: list[Tell] = field(default_factory=list)
     enqueued: list[Enqueue] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
     result: RequeueAfter | None = None
     error: Exception | None = None
 
@@ -298,6 +300,10 @@ def drive_steps(
                 continue
             if isinstance(yielded, Tell):
                 driven.messages.append(yielded)
+                reply = None
+                continue
+            if isinstance(yielded, Because):
+                driven.reasons.append(yielded.text)
                 reply = None
                 continue
             if isinstance(yielded, Enqueue):

@@ -68,6 +68,9 @@ class Pending(NamedTuple):
     taken: float | None
 
 
+NOT_PENDING = Pending(None, None, None)
+
+
 class WorkQueue(Generic[K]):
     """Counterpart of client-go's TypedRateLimitingInterface, without threads.
 
@@ -204,6 +207,11 @@ class WorkQueue(Generic[K]):
         """Return the state of every key that is queued, delayed or in work."""
         keys = dict.fromkeys([*self._dirty, *self._delayed, *self._processing])
         return {key: Pending(self._dirty.get(key), self._delayed.get(key), self._processing.get(key)) for key in keys}
+
+    def state_of(self, key: K) -> Pending | None:
+        """Return the state of a key, None if it is in none. Any thread."""
+        state = Pending(self._dirty.get(key), self._delayed.get(key), self._processing.get(key))
+        return None if state == NOT_PENDING else state
 
     def oldest(self) -> tuple[K, float] | None:
         """Return the key that has been in processing for longest, and since when."""

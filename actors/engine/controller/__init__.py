@@ -5,6 +5,7 @@ sources: its queues and passes.
 work: running reconciliations.
 retries: retries of failed keys and passes.
 malformed: names of malformed fields, for errors.
+decisions: what the latest reconciliations decided, why, and how they ended.
 held_back: keys whose reconciliation hung.
 timetable: periodic work.
 readiness: conditions for the first reconciliation.
@@ -13,8 +14,20 @@ task_log: log of a reconciler.
 """
 
 from kcm.actors.engine.controller.actor import Controller
+from kcm.actors.engine.controller.decisions import Decision, Decisions, SentCommand
 from kcm.actors.engine.controller.held_back import HeldBack
 from kcm.actors.engine.controller.settings import ControllerSettings, PassSettings, QueueSettings
 from kcm.actors.engine.controller.task_log import InHand, task_log
 
-__all__ = ["Controller", "ControllerSettings", "HeldBack", "InHand", "PassSettings", "QueueSettings", "task_log"]
+__all__ = [
+    "Controller",
+    "ControllerSettings",
+    "Decision",
+    "Decisions",
+    "HeldBack",
+    "InHand",
+    "PassSettings",
+    "QueueSettings",
+    "SentCommand",
+    "task_log",
+]

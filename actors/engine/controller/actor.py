@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
+from kcm.actors.engine.controller.decisions import Decisions
 from kcm.actors.engine.controller.discovered import DiscoveredTables
 from kcm.actors.engine.controller.held_back import LOOK_AGAIN, HeldBack
 from kcm.actors.engine.controller.keys import Keys
@@ -92,6 +93,7 @@ class Controller(Actor):
         all_tables: Mapping[str, Table] | None = None,
         in_hand: InHand | None = None,
         held_back: HeldBack | None = None,
+        decisions: Decisions | None = None,
         functions: Functions | None = None,
         calls: Calls | None = None,
         tracing: Tracing | None = None,
@@ -102,6 +104,7 @@ class Controller(Actor):
         all_tables: tables of the whole system, to which discovered tables are added later.
         in_hand: updated with the task that is being reconciled, for the reconciler's log.
         held_back: keys whose reconciliations hung in earlier incarnations.
+        decisions: where its reconciliations are remembered, with those of earlier incarnations.
         functions: where the dispatcher looks up the functions of outside calls.
         calls: runs outside calls; None: not supported.
         tracing: spans of reconciliations; None without traces.
@@ -112,6 +115,7 @@ class Controller(Actor):
         self._build, self._vitals = build, vitals
         self._in_hand = in_hand if in_hand is not None else InHand()
         self._held_back = held_back if held_back is not None else HeldBack()
+        self._decisions = decisions if decisions is not None else Decisions()
         self._functions, self._calls, self._tracing = functions, calls, tracing
         self._random = random.Random(seed)
         self._reconciler: Any
@@ -167,6 +171,7 @@ class Controller(Actor):
             enqueue=self._enqueue,
             in_hand=self._in_hand,
             held_back=self._held_back,
+            decisions=self._decisions,
         )
         if self._functions is not None:
             self._functions.lend(self.name, self.context.incarnation, self._work.submitted, most=settings.calls)

@@ -114,18 +114,23 @@ class KeyRetries:
         self._queue, self._max_retries, self._terminal = queue, max_retries, terminal
         self._traces, self._log = traces, log
 
-    def failed(self, key: Hashable, err: Exception, now: float) -> None:
-        """Enqueue the key, whose reconciliation has failed, for its retry, or drop it. now: monotonic seconds."""
+    def failed(self, key: Hashable, err: Exception, now: float) -> float | None:
+        """Enqueue the key, whose reconciliation has failed, for its retry, or drop it. now: monotonic seconds.
+
+        Returns the seconds until the retry, or None.
+        """
         queue = self._queue
         attempt = queue.failures(key) + 1
         reaction = self._reaction(err, attempt)
         log = self._log.bind(key=str(key), attempt=attempt, error=one_line(err))
         facts: dict[str, Any] = {} if reaction.v is None else {"v": reaction.v}
+        delay: float | None = None
         if reaction.drops:
             queue.give_up(key)
         elif reaction.delay is not None:
-            queue.add_after(key, max(reaction.delay, SOONEST), now)
-            facts["seconds"] = round(reaction.delay, 3)
+            delay = reaction.delay
+            queue.add_after(key, max(delay, SOONEST), now)
+            facts["seconds"] = round(delay, 3)
         else:
             delay = queue.add_rate_limited(key, now)
             if delay > reaction.longest:
@@ -135,6 +140,7 @@ class KeyRetries:
         if reaction.is_bug:
             facts["exc_info"] = self._traces.first_of(err)
         getattr(log, reaction.level)(reaction.text, **facts)
+        return delay
 
     def _reaction(self, err: Exception, attempt: int) -> RetryDecision:
         match err:

@@ -19,7 +19,7 @@ from kcm.actors.engine.controller.retries import (
     report_pass,
 )
 from kcm.actors.engine.controller.settings import PassSettings, QueueSettings
-from kcm.actors.engine.vitals import InWork, PassDescription, QueueDescription, SyncHistory
+from kcm.actors.engine.vitals import InWork, KeyState, PassDescription, QueueDescription, SyncHistory
 from kcm.actors.reconciliation import RequeueAfter, Running
 from kcm.runtime.scheduling.work_queue import WorkQueue
 from kcm.runtime.tables.view import AnyTable
@@ -48,7 +48,8 @@ class Task(Protocol):
 
     def succeed(self, again: RequeueAfter | None, now: float) -> None: ...
 
-    def fail(self, err: Exception, now: float) -> None: ...
+    def fail(self, err: Exception, now: float) -> float | None:
+        """End it with an error. Return the seconds until it is retried; None: not before its next event."""
 
 
 class TaskSource(Protocol):
@@ -129,6 +130,11 @@ class KeyQueue:
     def known_keys(self) -> int | None:
         return sum(map(len, self._objects)) if self._objects else None
 
+    def state_of(self, key: str) -> KeyState | None:
+        queue = self.queue
+        state = queue.state_of(key)
+        return None if state is None else KeyState(*state, failures=queue.failures(key))
+
     def description(self, now: float) -> QueueDescription:
         queue, history = self.queue, self.history
         queued, longest = self.load(now)
@@ -178,12 +184,13 @@ class _KeyTask:
             queue.add_after(key, max(again.seconds, SOONEST), now)
         queue.done(key, now)
 
-    def fail(self, err: Exception, now: float) -> None:
+    def fail(self, err: Exception, now: float) -> float | None:
         source, key = self._source, self._key
         if is_failure(err):
             source.history.fail(self.key, one_line(err), now)
-        source.retries.failed(key, err, now)
+        again = source.retries.failed(key, err, now)
         source.queue.done(key, now)
+        return again
 
 
 class PeriodicPass:
@@ -238,6 +245,12 @@ class PeriodicPass:
     def known_keys(self) -> int | None:
         return None
 
+    def state_of(self, key: str) -> KeyState | None:
+        if key:
+            return None
+        since, due = self._running_since, self._due
+        return KeyState(None, None if due == math.inf else due, since, failures=self._failures)
+
     def description(self, now: float) -> PassDescription:
         due = self.next_due()
         return PassDescription(
@@ -270,13 +283,14 @@ class PeriodicPass:
         self._held_back.succeeded(self.queue, self.key)
         self._finish(self.settings.every if again is None else again.seconds, now)
 
-    def fail(self, err: Exception, now: float) -> None:
+    def fail(self, err: Exception, now: float) -> float | None:
         delay = pass_delay(err, self._failures, every=self.settings.every)
         self._failures += 1
         if is_failure(err):
             self.history.fail(self.key, one_line(err), now)
         report_pass(err, delay=delay, attempt=self._failures, traces=self._traces, log=self._log)
         self._finish(delay, now)
+        return delay
 
     def longest_running(self, now: float) -> float:
         """Return for how many seconds the pass has been running. Called from any thread."""

@@ -9,6 +9,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct, field
 
+from kcm.actors.engine.controller.decisions import (
+    LONGEST,
+    MOST_COMMANDS,
+    MOST_REASONS,
+    Decision,
+    Decisions,
+    SentCommand,
+    add_sent,
+    sent,
+)
 from kcm.actors.engine.controller.held_back import HeldBack
 from kcm.actors.engine.controller.own_writes import HotLoops, refresh, remember, stale_update
 from kcm.actors.engine.controller.readiness import StaleTableError, check_freshness, check_readable
@@ -18,7 +28,7 @@ from kcm.actors.engine.controller.settings import ControllerSettings
 from kcm.actors.engine.controller.sources import Task
 from kcm.actors.engine.controller.task_log import InHand
 from kcm.actors.engine.vitals import InWork
-from kcm.actors.reconciliation import Enqueue, RequeueAfter, Running, Tell, itself
+from kcm.actors.reconciliation import Because, Enqueue, RequeueAfter, Running, Tell, itself
 from kcm.actors.reconciliation.actor_names import DISPATCHER
 from kcm.actors.reconciliation.failures import Retry
 from kcm.actors.reconciliation.outside import Outside
@@ -53,6 +63,11 @@ class _Attempt(Struct):
     single: bool = False
     refreshes: bool = False  # reads the object of a failed update live, see _fail
     deadline: float = math.inf  # monotonic time at which it is ended with an error
+    began: float = 0.0  # monotonic
+    # For its Decision.
+    reasons: tuple[str, ...] = ()
+    sent: tuple[SentCommand, ...] = ()
+    commands_sent: int = 0
 
 
 class Work:
@@ -75,9 +90,11 @@ class Work:
         enqueue: Callable[[Enqueue], None],
         in_hand: InHand,
         held_back: HeldBack,
+        decisions: Decisions,
     ) -> None:
         """Create it without reconciliations. enqueue: raises KeyError for a queue that the controller does not have."""
-        self._held_back = held_back
+        self._held_back, self._decisions = held_back, decisions
+        decisions.awaited = self.awaited
         self._context, self._settings = context, settings
         self._tables, self._tell_frame, self._enqueue = tables, tell_frame, enqueue
         self._clock, self._in_hand, self._meter = context.clock, in_hand, settings.meter
@@ -109,10 +126,10 @@ class Work:
         return None if task is None else InWork(queue=task.queue, key=task.key, since=self.moved)
 
     def awaited(self, queue: str, key: str) -> list[Command]:
-        """Return the commands for whose outcomes the reconciliation of this key waits."""
+        """Return the commands for whose outcomes the reconciliation of this key waits. Called from any thread."""
         return [
             command
-            for attempt in self._waiting.values()
+            for attempt in list(self._waiting.values())
             if (attempt.task.queue, attempt.task.key) == (queue, key)
             for command, outcome in zip(attempt.commands, attempt.outcomes, strict=True)
             if outcome is None
@@ -125,7 +142,7 @@ class Work:
 
     def begin(self, task: Task, now: float) -> None:
         self.moved = now
-        attempt = _Attempt(task)
+        attempt = _Attempt(task, began=now)
         if self._timeouts and task.key:
             attempt.deadline = now + self._timeouts.get(task.queue, math.inf)
         self._advance(attempt, None)
@@ -204,6 +221,11 @@ class Work:
         self.moved = self._clock.monotonic()
         if attempt.missing == 0:
             del self._waiting[attempt.ticket]
+            attempt.commands_sent += len(attempt.commands)
+            if attempt.single and len(attempt.sent) < MOST_COMMANDS:
+                attempt.sent += (sent(command, outcome),)
+            else:
+                attempt.sent = add_sent(attempt.sent, attempt.commands, attempt.outcomes)
             self._advance(attempt, attempt.outcomes[0] if attempt.single else attempt.outcomes)
 
     def _note_right(self, command: Command, outcome: Outcome) -> None:
@@ -284,6 +306,15 @@ class Work:
                 beginning(self._context.name, attempt.task.queue, attempt.task.key)
             attempt.generator = attempt.task.begin()
         yielded = attempt.generator.send(answer)
+        while type(yielded) is Because:
+            text = yielded.text
+            if type(text) is not str:
+                wrong = TypeError(f"Because takes a text, not {text!r:.80}")
+                attempt.generator.throw(wrong)
+                raise wrong
+            if len(attempt.reasons) < MOST_REASONS:
+                attempt.reasons += (text[:LONGEST],)
+            yielded = attempt.generator.send(None)
         if (wrong := nonsense(yielded, attempt.generator)) is not None:
             attempt.generator.throw(wrong)  # raised at the yield, so that the traceback shows it to the author
             raise wrong
@@ -357,6 +388,7 @@ class Work:
         (self._meter.success if result is None else self._meter.requeue_after).inc()
         self._ended(attempt.task, result)
         attempt.task.succeed(result, now)
+        self._remember(attempt, now, "", None if result is None else result.seconds)
 
     def _fail(self, attempt: _Attempt, err: Exception) -> None:
         """End the task with this error.
@@ -367,7 +399,9 @@ class Work:
         """
         conflicting = None if attempt.refreshes else stale_update(err, self._tables)
         if conflicting is not None:
-            self._advance(_Attempt(attempt.task, refresh(conflicting, err, self._tables), refreshes=True), None)
+            attempt.generator, attempt.refreshes = refresh(conflicting, err, self._tables), True
+            attempt.deadline = math.inf
+            self._advance(attempt, None)
             return
         now = self._clock.monotonic()
         self.failed += not isinstance(err, Retry)
@@ -379,8 +413,16 @@ class Work:
         err = self._explained(err, task)
         context.system.raised(context.name, f"reconciliation of {task.queue}", task.key, err)
         self._ended(task, err)
-        task.fail(err, now)
+        again = task.fail(err, now)
+        self._remember(attempt, now, one_line(err)[:LONGEST], again)
         clear_frames(err)
+
+    def _remember(self, attempt: _Attempt, now: float, error: str, again: float | None) -> None:
+        task, remembered = attempt.task, attempt.sent
+        more = attempt.commands_sent - len(remembered)
+        self._decisions.add(
+            Decision(task.queue, task.key, attempt.began, now, attempt.reasons, remembered, more, error, again)
+        )
 
     def _explained(self, err: Exception, task: Task) -> Exception:
         """Return the error, or one in its place that names a malformed object that caused it."""

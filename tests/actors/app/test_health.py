@@ -23,6 +23,7 @@ from kcm.actors.engine.vitals import (
     ElectorVitals,
     HeldKey,
     InWork,
+    KeyState,
     ManagerVitals,
     RecorderVitals,
     RefusedEvents,
@@ -108,6 +109,9 @@ class FakeSource:
     def __init__(self, *, waiting_since: float | None = None, known: int | None = 10, pending: int = 1) -> None:
         self.history = SyncHistory()
         self.waiting_since, self.known, self.left = waiting_since, known, pending
+
+    def state_of(self, key: str) -> KeyState | None:  # noqa: ARG002
+        return None
 
     def oldest_waiting(self) -> InWork | None:
         return None if self.waiting_since is None else InWork("pods", "d/a", self.waiting_since)
