@@ -12,7 +12,7 @@ from kcm.actors.app.shared_parts import Assembly
 from kcm.actors.engine.controller import (
     Controller,
     ControllerSettings,
-    Decisions,
+    DecisionMemory,
     HeldBack,
     InHand,
     PassSettings,
@@ -63,7 +63,7 @@ def elector_of(assembly: Assembly, spec: ControllerSpec) -> str:
 def controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> ControllerPlan:
     tables = assembly.seen[spec.name]
     settings = _controller_settings(assembly, spec, seed=seed)
-    decisions = assembly.decisions[spec.name] = Decisions()
+    decisions = assembly.decisions[spec.name] = DecisionMemory()
     held_back = HeldBack(hung_after=assembly.options.generic.actor_hang_timeout)
 
     log = assembly.log.bind(source=spec.name, controller=spec.name)

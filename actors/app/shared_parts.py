@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from kcm.actors.engine.controller import Decisions
+from kcm.actors.engine.controller import DecisionMemory
 from kcm.actors.engine.elector import Election
 from kcm.actors.engine.informer import Outage
 from kcm.actors.engine.server_warnings import ServerWarnings
@@ -51,7 +51,7 @@ class Assembly(Struct, frozen=True, kw_only=True):
     tables: dict[str, Table] = field(default_factory=dict)
     # What each controller sees of the tables, by the controller's name and Resource.id.
     seen: dict[str, Mapping[str, AnyTable]] = field(default_factory=dict)
-    decisions: dict[str, Decisions] = field(default_factory=dict)  # by controller
+    decisions: dict[str, DecisionMemory] = field(default_factory=dict)  # by controller
     # Tables that the infrastructure reads, and no controller.
     own_tables: list[Table] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)

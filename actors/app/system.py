@@ -35,12 +35,12 @@ from kcm.actors.app.system_parts import (
 )
 from kcm.actors.app.watchdog import Watchdog
 from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.actors.engine.controller import Decisions
+from kcm.actors.engine.controller import DecisionMemory
 from kcm.actors.engine.elector import Election, Ownership
 from kcm.actors.engine.informer import Outage
 from kcm.actors.engine.manager import DRAINED
 from kcm.actors.engine.server_warnings import ServerWarnings
-from kcm.actors.engine.vitals import ControllerVitals, KeyState
+from kcm.actors.engine.vitals import ControllerVitals, KeyProgress
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import DebugPage
 from kcm.actors.reconciliation.actor_names import MANAGER, controller_name
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
     from structlog.typing import FilteringBoundLogger
 
+    from kcm.actors.app.manager_view import SystemView
     from kcm.actors.app.webhooks import MakeHost
     from kcm.actors.engine.webhooks.settings import WebhookServing
 
@@ -358,14 +359,20 @@ class ControllerSystem:
         self._require_own_process()
         return shown_page(self.actors, self.controllers, controller, path, query, timeout=timeout)
 
-    def decisions(self, controller: str) -> Decisions:
+    def decisions(self, controller: str) -> DecisionMemory:
         """Return what the latest reconciliations of a controller decided, and why. It is updated while it runs.
 
         controller: name or alias. Raises ValueError for an unknown one.
         """
         return self._assembly.decisions[self._spec_named(controller).name]
 
-    def key_states(self, controller: str, key: str) -> dict[str, KeyState]:
+    def view(self) -> SystemView:
+        """Return the state of the manager for explanations."""
+        from kcm.actors.app.manager_view import SystemView  # loaded when something is explained
+
+        return SystemView(self._assembly, self.controllers, self.enabled)
+
+    def key_states(self, controller: str, key: str) -> dict[str, KeyProgress]:
         """Return the state of a key in the queues of a controller in which it is queued, delayed or in work.
 
         It sends no message, so it also returns for a controller that hangs. Empty for a controller that does not run.

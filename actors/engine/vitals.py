@@ -163,7 +163,7 @@ class HeldKey(Struct, frozen=True, kw_only=True):
     hangs: bool
 
 
-class KeyState(Struct, frozen=True):
+class KeyProgress(Struct, frozen=True):
     """State of one key of a controller, or of a pass. Times are monotonic; None if the key is not in that state.
 
     queued: since when it is ready to be reconciled.
@@ -233,7 +233,7 @@ class SourceVitals(Protocol):
     def known_keys(self) -> int | None:
         """Return the number of keys that exist, one per object; None if keys do not name objects of one table."""
 
-    def state_of(self, key: str) -> KeyState | None:
+    def state_of(self, key: str) -> KeyProgress | None:
         """Return the state of a key, "" for a pass; None if it is neither queued, delayed nor being reconciled."""
 
 

@@ -13,9 +13,9 @@
 
 `reconcile` is a generator. It yields a Command and receives its Outcome, or a list of commands, which are sent
 together, and receives the list of their outcomes in the same order. It may also yield a Record (an event), a `Tell`
-(a message to another actor), an Enqueue (a key for a queue of the controller) or a Because (the reason of what it does,
-for people), which have no outcome. It may be closed between any two yields and run again later, so it depends on the current state, not on events. An exception is
-logged and counted, and the key is retried with backoff.
+(a message to another actor), an Enqueue (a key for a queue of the controller) or a Because (the reason of a decision,
+for people), which have no outcome. It may be closed between any two yields and run again later, so it depends on the
+current state, not on events. An exception is logged and counted, and the key is retried with backoff.
 
 `async def reconcile` is the same with `await` instead of `yield` and `yield from`.
 """

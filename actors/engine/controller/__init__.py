@@ -14,7 +14,7 @@ task_log: log of a reconciler.
 """
 
 from kcm.actors.engine.controller.actor import Controller
-from kcm.actors.engine.controller.decisions import Decision, Decisions, SentCommand
+from kcm.actors.engine.controller.decisions import DecisionMemory, SentCommand, SyncDecision
 from kcm.actors.engine.controller.held_back import HeldBack
 from kcm.actors.engine.controller.settings import ControllerSettings, PassSettings, QueueSettings
 from kcm.actors.engine.controller.task_log import InHand, task_log
@@ -22,12 +22,12 @@ from kcm.actors.engine.controller.task_log import InHand, task_log
 __all__ = [
     "Controller",
     "ControllerSettings",
-    "Decision",
-    "Decisions",
+    "DecisionMemory",
     "HeldBack",
     "InHand",
     "PassSettings",
     "QueueSettings",
     "SentCommand",
+    "SyncDecision",
     "task_log",
 ]

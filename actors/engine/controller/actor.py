@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from kcm.actors.engine.controller.decisions import Decisions
+from kcm.actors.engine.controller.decisions import DecisionMemory
 from kcm.actors.engine.controller.discovered import DiscoveredTables
 from kcm.actors.engine.controller.held_back import LOOK_AGAIN, HeldBack
 from kcm.actors.engine.controller.keys import Keys
@@ -93,7 +93,7 @@ class Controller(Actor):
         all_tables: Mapping[str, Table] | None = None,
         in_hand: InHand | None = None,
         held_back: HeldBack | None = None,
-        decisions: Decisions | None = None,
+        decisions: DecisionMemory | None = None,
         functions: Functions | None = None,
         calls: Calls | None = None,
         tracing: Tracing | None = None,
@@ -115,7 +115,7 @@ class Controller(Actor):
         self._build, self._vitals = build, vitals
         self._in_hand = in_hand if in_hand is not None else InHand()
         self._held_back = held_back if held_back is not None else HeldBack()
-        self._decisions = decisions if decisions is not None else Decisions()
+        self._decisions = decisions if decisions is not None else DecisionMemory()
         self._functions, self._calls, self._tracing = functions, calls, tracing
         self._random = random.Random(seed)
         self._reconciler: Any
@@ -208,11 +208,14 @@ class Controller(Actor):
                 held_back=held_back,
                 log=log,
                 objects=self._objects_of_keys(queue),
+                decisions=self._decisions,
             )
             for queue in settings.queues
         ]
         self._passes = [
-            PeriodicPass(entry, reconciler=reconciler, traces=traces, held_back=held_back, log=log)
+            PeriodicPass(
+                entry, reconciler=reconciler, traces=traces, held_back=held_back, log=log, decisions=self._decisions
+            )
             for entry in settings.passes
         ]
         for periodic in self._passes:

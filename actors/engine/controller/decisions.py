@@ -1,23 +1,34 @@
 """Decisions of a controller: what each reconciliation sent, for which reasons, and how it ended.
 
-Bounded: the latest decision of each key, at most MOST_KEYS of a queue, and the RECENT latest of the controller. They
-contain no bodies. They outlive an incarnation, so they explain why a controller that crashes did so.
+Bounded: the latest decision of each key, at most MOST_KEYS of a queue, and the RECENT latest of the controller that did
+something. They contain no bodies. They outlive an incarnation, so they explain why a controller that crashes did so.
 
 The controller's thread writes them. Any thread reads them without a message, because the controller may hang: each
-read is one operation on a dict or a deque whose keys are texts, which no other thread can interrupt.
+read is one operation on a dict or a deque, which no other thread can interrupt.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
 
-from kcm.protocols.messages.commands import Command, Create, DeleteCollection, List, in_words, object_in_words
+from kcm.protocols.messages.commands import (
+    Command,
+    Create,
+    Delete,
+    DeleteCollection,
+    Get,
+    List,
+    Patch,
+    Update,
+    in_words,
+    object_in_words,
+)
 from kcm.protocols.messages.outcomes import Done, Outcome
-from kcm.protocols.objects import make_key
 from kcm.protocols.resources import name_of_resource
 
 MOST_KEYS = 2000  # latest decisions of one queue
@@ -27,42 +38,39 @@ MOST_COMMANDS = 12  # commands of one reconciliation that are remembered singly;
 MOST_REFUSALS = 6
 LONGEST = 400  # characters of a reason, of an error and of a server's message
 
-_IN_METADATA, _NAME = b'"metadata":{', b'"name":"'
+# Verb, place, outcome and message of a command: cheap to make, and made for each command. SentCommand shows it.
+Sent = tuple[type[Command], tuple[str, ...], type[Outcome], str]
+_PLACES: dict[type[Command], Callable[[Any], Any]] = {
+    **dict.fromkeys((Update, Patch, Get), attrgetter("resource", "key", "subresource")),
+    Delete: attrgetter("resource", "key"),
+    **dict.fromkeys((List, DeleteCollection), attrgetter("resource", "namespace")),
+    Create: attrgetter("resource", "namespace", "subresource"),
+}
 
 
-class SentCommand(Struct, frozen=True, gc=False):
+class SentCommand(Struct, frozen=True):
     """Command and its outcome.
 
-    verb: type of the command.
-    resource: a Resource.id; "" for a call or a document, whose words are the key.
-    key: of the object, or "in NAMESPACE" if the command names no object.
+    text: the command in words. The name of a created object is left out, because its body would have to be decoded.
     outcome: its type.
     message: of the server; "" for success.
     """
 
-    verb: type[Command]
-    resource: str
-    key: str
-    subresource: str
+    text: str
     outcome: type[Outcome]
     message: str
 
     def __str__(self) -> str:
-        if self.resource:
-            verb = "delete all" if self.verb is DeleteCollection else self.verb.__name__.lower()
-            words = [verb, name_of_resource(self.resource), self.key, self.subresource]
-        else:
-            words = [self.key]
         message = f": {self.message}" if self.message else ""
-        return f"{' '.join(word for word in words if word)} → {self.outcome.__name__}{message}"
+        return f"{self.text} → {self.outcome.__name__}{message}"
 
 
-class Decision(Struct, frozen=True, gc=False):
+class SyncDecision(Struct, frozen=True, gc=False):
     """One reconciliation of a key, or of a pass, whose key is "".
 
     began, ended: monotonic times.
     reasons: the texts of its Because.
-    commands: commands that it sent, in their order.
+    sent: commands that it sent, in their order; see `commands`.
     more: number of its further commands.
     error: class and text of the exception that it raised; "" without one.
     again: seconds from its end until it is repeated without an event; None: not before its next event.
@@ -72,56 +80,55 @@ class Decision(Struct, frozen=True, gc=False):
     key: str
     began: float
     ended: float
-    reasons: tuple[str, ...]
-    commands: tuple[SentCommand, ...]
-    more: int
-    error: str
-    again: float | None
+    reasons: tuple[str, ...] = ()
+    sent: tuple[Sent, ...] = ()
+    more: int = 0
+    error: str = ""
+    again: float | None = None
+
+    @property
+    def commands(self) -> list[SentCommand]:
+        return [SentCommand(_in_words(*entry[:3]), *entry[2:]) for entry in self.sent]
 
 
-def sent(command: Any, outcome: Outcome) -> SentCommand:
+Remembered = SyncDecision | float  # the end of a reconciliation that sent nothing and gave no reason
+
+
+def _in_words(verb: type[Command], place: tuple[str, ...], outcome: type[Outcome]) -> str:
+    if verb not in _PLACES:
+        return place[0]
+    resource, where, *subresource = place
+    words = "delete all" if verb is DeleteCollection else verb.__name__.lower()
+    if verb in (List, DeleteCollection) or (verb is Create and outcome is Done):
+        where = f"in {where}" if where else ""
+    return " ".join(word for word in (words, name_of_resource(resource), where, *subresource) if word)
+
+
+def sent(command: Command, outcome: Outcome) -> Sent:
     """Return what is remembered of a command. Decodes no body of a successful command."""
-    kind, verb = type(outcome), type(command)
-    done = kind is Done
-    resource: str = command.resource
-    if not resource:  # a call, or a document
-        return SentCommand(verb, "", in_words(command), "", kind, _message(outcome))
+    verb = type(command)
+    if type(outcome) is Done and verb in _PLACES:
+        return verb, _PLACES[verb](command), Done, ""
+    message = "" if isinstance(outcome, Done) else outcome.message[:LONGEST]
+    if verb not in _PLACES:  # a call, or a document
+        return verb, (in_words(command),), type(outcome), message
+    place = _PLACES[verb](command)
     if verb is Create:
-        if done and not command.subresource:
-            key = make_key(command.namespace, _name_in(outcome.body))  # type: ignore[union-attr]
-        else:
-            key = object_in_words(command)
-    elif verb is List or verb is DeleteCollection:
-        key = f"in {command.namespace}" if command.namespace else ""
-    else:
-        key = command.key
-    subresource = "" if verb is List or verb is DeleteCollection else command.subresource
-    return SentCommand(verb, resource, key, subresource, kind, "" if done else _message(outcome))
-
-
-def _message(outcome: Outcome) -> str:
-    return "" if type(outcome) is Done else outcome.message[:LONGEST]  # type: ignore[union-attr]
-
-
-def _name_in(body: bytes) -> str:
-    """Return the first name in the metadata of an object, which the server writes before everything else there."""
-    start = body.find(_NAME, body.find(_IN_METADATA)) + len(_NAME)
-    return body[start : body.find(b'"', start)].decode(errors="replace")
+        place = (place[0], object_in_words(command), place[2])
+    return verb, place, type(outcome), message
 
 
 def add_sent(
-    known: tuple[SentCommand, ...], commands: Sequence[Command], outcomes: Sequence[Outcome | None]
-) -> tuple[SentCommand, ...]:
+    known: tuple[Sent, ...], commands: Sequence[Command], outcomes: Sequence[Outcome | None]
+) -> tuple[Sent, ...]:
     """Return the commands that are remembered, with further ones: some of all, and some that failed."""
     added = list(known)
-    refused = sum(entry.outcome is not Done for entry in known)
+    refused = sum(entry[2] is not Done for entry in known)
     for command, outcome in zip(commands, outcomes, strict=True):
-        if outcome is None:
-            continue
         if type(outcome) is Done:
             if len(added) < MOST_COMMANDS:
                 added.append(sent(command, outcome))
-        elif len(added) < MOST_COMMANDS or refused < MOST_REFUSALS:
+        elif outcome is not None and (len(added) < MOST_COMMANDS or refused < MOST_REFUSALS):
             refused += 1
             added.append(sent(command, outcome))
     return tuple(added)
@@ -131,9 +138,11 @@ def _nothing(_queue: str, _key: str) -> list[Command]:
     return []
 
 
-class Decisions:
+class DecisionMemory:
     """Latest decisions of one controller.
 
+    latest: by queue and key, in the order of their ends.
+    recent: those that sent commands, gave reasons, failed or wait.
     awaited: returns the commands for whose outcomes a running reconciliation waits, from any thread; set by the newest
         incarnation.
     """
@@ -141,32 +150,44 @@ class Decisions:
     __slots__ = ("_latest", "_recent", "awaited")
 
     def __init__(self) -> None:
-        self._latest: dict[str, dict[str, Decision]] = {}  # by queue and key, in the order of their ends
-        self._recent: deque[Decision] = deque(maxlen=RECENT)
+        self._latest: dict[str, dict[Hashable, Remembered]] = {}
+        self._recent: deque[SyncDecision] = deque(maxlen=RECENT)
         self.awaited: Callable[[str, str], list[Command]] = _nothing
 
-    def add(self, decision: Decision) -> None:
+    def latest_of(self, queue: str) -> dict[Hashable, Remembered]:
+        """Return the memory of a queue, or a pass, for its source, which calls `remember`."""
+        return self._latest.setdefault(queue, {})
+
+    def add_recent(self, decision: SyncDecision) -> None:
         self._recent.append(decision)
-        key = decision.key
-        latest = self._latest.get(decision.queue)
-        if latest is None:
-            latest = self._latest[decision.queue] = {}
-        latest.pop(key, None)
-        latest[key] = decision
-        if len(latest) > MOST_KEYS:
-            latest.pop(next(iter(latest)), None)
 
     # Any thread.
 
-    def of(self, key: str) -> list[Decision]:
+    def of(self, key: str) -> list[SyncDecision]:
         """Return the latest decision of this key in each queue, the latest first."""
-        found = [latest.get(key) for latest in list(self._latest.values())]
-        return sorted((decision for decision in found if decision is not None), key=lambda one: -one.ended)
+        decisions = []
+        for queue, latest in list(self._latest.items()):
+            remembered = latest.get(key)
+            if remembered is None and key:
+                remembered = next((found for other, found in list(latest.items()) if str(other) == key), None)
+            if isinstance(remembered, float):
+                decisions.append(SyncDecision(queue, key, remembered, remembered))
+            elif remembered is not None:
+                decisions.append(remembered)
+        return sorted(decisions, key=lambda decision: -decision.ended)
 
-    def recent(self) -> list[Decision]:
-        """Return the latest decisions of the controller, oldest first."""
+    def recent(self) -> list[SyncDecision]:
+        """Return the latest decisions of the controller that did something, oldest first."""
         return list(self._recent)
 
     def kept(self) -> int:
         """Return the number of keys whose decision is remembered."""
         return sum(map(len, list(self._latest.values())))
+
+
+def remember(latest: dict[Hashable, Remembered], key: Hashable, decision: Remembered) -> None:
+    """Keep the decision as the latest of its key, and drop the oldest one if there are too many."""
+    latest.pop(key, None)
+    latest[key] = decision
+    if len(latest) > MOST_KEYS:
+        latest.pop(next(iter(latest)), None)

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Collection, Coroutine, Generator, Ha
 from types import CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kcm.actors.engine.controller.decisions import MOST_KEYS, DecisionMemory, Remembered, SyncDecision, remember
 from kcm.actors.engine.controller.held_back import HeldBack
 from kcm.actors.engine.controller.retries import (
     SOONEST,
@@ -19,7 +20,7 @@ from kcm.actors.engine.controller.retries import (
     report_pass,
 )
 from kcm.actors.engine.controller.settings import PassSettings, QueueSettings
-from kcm.actors.engine.vitals import InWork, KeyState, PassDescription, QueueDescription, SyncHistory
+from kcm.actors.engine.vitals import InWork, KeyProgress, PassDescription, QueueDescription, SyncHistory
 from kcm.actors.reconciliation import RequeueAfter, Running
 from kcm.runtime.scheduling.work_queue import WorkQueue
 from kcm.runtime.tables.view import AnyTable
@@ -46,10 +47,13 @@ class Task(Protocol):
     def begin(self) -> Running:
         """Return the generator or coroutine, which has not begun. Raises what the reconciler raises."""
 
-    def succeed(self, again: RequeueAfter | None, now: float) -> None: ...
+    def succeed(self, again: RequeueAfter | None, now: float, decision: Remembered) -> None: ...
 
     def fail(self, err: Exception, now: float) -> float | None:
         """End it with an error. Return the seconds until it is retried; None: not before its next event."""
+
+    def remember(self, decision: SyncDecision) -> None:
+        """Remember the decision of a task that has failed."""
 
 
 class TaskSource(Protocol):
@@ -76,6 +80,7 @@ class KeyQueue:
         held_back: HeldBack,
         log: FilteringBoundLogger,
         objects: Collection[AnyTable] = (),
+        decisions: DecisionMemory,
     ) -> None:
         """Create the source.
 
@@ -92,6 +97,7 @@ class KeyQueue:
             traces=traces,
             log=log.bind(queue=settings.name),
         )
+        self.latest = decisions.latest_of(settings.name)
         self._concurrency = settings.concurrency
 
     def take(self, now: float) -> Task | None:
@@ -130,10 +136,10 @@ class KeyQueue:
     def known_keys(self) -> int | None:
         return sum(map(len, self._objects)) if self._objects else None
 
-    def state_of(self, key: str) -> KeyState | None:
+    def state_of(self, key: str) -> KeyProgress | None:
         queue = self.queue
         state = queue.state_of(key)
-        return None if state is None else KeyState(*state, failures=queue.failures(key))
+        return None if state is None else KeyProgress(*state, failures=queue.failures(key))
 
     def description(self, now: float) -> QueueDescription:
         queue, history = self.queue, self.history
@@ -173,9 +179,13 @@ class _KeyTask:
         source = self._source
         return _running(source.settings.reconcile(source.reconciler, self._key), "reconcile()", source.reconciler)
 
-    def succeed(self, again: RequeueAfter | None, now: float) -> None:
+    def succeed(self, again: RequeueAfter | None, now: float, decision: Remembered) -> None:
         source, key = self._source, self._key
-        queue = source.queue
+        queue, latest = source.queue, source.latest
+        latest.pop(key, None)  # as `remember` does
+        latest[key] = decision
+        if len(latest) > MOST_KEYS:
+            latest.pop(next(iter(latest)), None)
         source.history.succeed(now)
         if source.held_back.hangs:
             source.held_back.succeeded(self.queue, self.key)
@@ -192,6 +202,9 @@ class _KeyTask:
         source.queue.done(key, now)
         return again
 
+    def remember(self, decision: SyncDecision) -> None:
+        remember(self._source.latest, self._key, decision)
+
 
 class PeriodicPass:
     """Periodic pass of the controller: a source with one task, which is the pass itself."""
@@ -206,6 +219,7 @@ class PeriodicPass:
         traces: Traces,
         held_back: HeldBack,
         log: FilteringBoundLogger,
+        decisions: DecisionMemory,
     ) -> None:
         """Create the source.
 
@@ -216,6 +230,7 @@ class PeriodicPass:
         self.name, self.history = settings.name, SyncHistory()
         self._held_back = held_back
         self._log = log.bind(**{"pass": settings.name})
+        self._latest = decisions.latest_of(settings.name)
         self._due = math.inf  # set by make_due
         self._running_since: float | None = None  # by the monotonic clock; None while it does not run
         self._failures = 0  # in a row
@@ -245,11 +260,11 @@ class PeriodicPass:
     def known_keys(self) -> int | None:
         return None
 
-    def state_of(self, key: str) -> KeyState | None:
+    def state_of(self, key: str) -> KeyProgress | None:
         if key:
             return None
         since, due = self._running_since, self._due
-        return KeyState(None, None if due == math.inf else due, since, failures=self._failures)
+        return KeyProgress(None, None if due == math.inf else due, since, failures=self._failures)
 
     def description(self, now: float) -> PassDescription:
         due = self.next_due()
@@ -277,7 +292,8 @@ class PeriodicPass:
     def begin(self) -> Running:
         return _running(self.settings.run(self._reconciler), f"pass {self.settings.name!r}", self._reconciler)
 
-    def succeed(self, again: RequeueAfter | None, now: float) -> None:
+    def succeed(self, again: RequeueAfter | None, now: float, decision: Remembered) -> None:
+        self.remember(decision)
         self._failures = 0
         self.history.succeed(now)
         self._held_back.succeeded(self.queue, self.key)
@@ -291,6 +307,9 @@ class PeriodicPass:
         report_pass(err, delay=delay, attempt=self._failures, traces=self._traces, log=self._log)
         self._finish(delay, now)
         return delay
+
+    def remember(self, decision: Remembered) -> None:
+        remember(self._latest, "", decision)
 
     def longest_running(self, now: float) -> float:
         """Return for how many seconds the pass has been running. Called from any thread."""

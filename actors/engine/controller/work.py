@@ -13,9 +13,10 @@ from kcm.actors.engine.controller.decisions import (
     LONGEST,
     MOST_COMMANDS,
     MOST_REASONS,
-    Decision,
-    Decisions,
-    SentCommand,
+    DecisionMemory,
+    Remembered,
+    Sent,
+    SyncDecision,
     add_sent,
     sent,
 )
@@ -64,10 +65,10 @@ class _Attempt(Struct):
     refreshes: bool = False  # reads the object of a failed update live, see _fail
     deadline: float = math.inf  # monotonic time at which it is ended with an error
     began: float = 0.0  # monotonic
-    # For its Decision.
+    # For its SyncDecision.
     reasons: tuple[str, ...] = ()
-    sent: tuple[SentCommand, ...] = ()
-    commands_sent: int = 0
+    sent: tuple[Sent, ...] = ()
+    left_out: int = 0  # number of commands that are not in `sent`
 
 
 class Work:
@@ -90,7 +91,7 @@ class Work:
         enqueue: Callable[[Enqueue], None],
         in_hand: InHand,
         held_back: HeldBack,
-        decisions: Decisions,
+        decisions: DecisionMemory,
     ) -> None:
         """Create it without reconciliations. enqueue: raises KeyError for a queue that the controller does not have."""
         self._held_back, self._decisions = held_back, decisions
@@ -221,11 +222,12 @@ class Work:
         self.moved = self._clock.monotonic()
         if attempt.missing == 0:
             del self._waiting[attempt.ticket]
-            attempt.commands_sent += len(attempt.commands)
             if attempt.single and len(attempt.sent) < MOST_COMMANDS:
                 attempt.sent += (sent(command, outcome),)
             else:
+                before = len(attempt.sent)
                 attempt.sent = add_sent(attempt.sent, attempt.commands, attempt.outcomes)
+                attempt.left_out += len(attempt.commands) + before - len(attempt.sent)
             self._advance(attempt, attempt.outcomes[0] if attempt.single else attempt.outcomes)
 
     def _note_right(self, command: Command, outcome: Outcome) -> None:
@@ -309,9 +311,9 @@ class Work:
         while type(yielded) is Because:
             text = yielded.text
             if type(text) is not str:
-                wrong = TypeError(f"Because takes a text, not {text!r:.80}")
-                attempt.generator.throw(wrong)
-                raise wrong
+                mistake = TypeError(f"Because takes a text, not {text!r:.80}")
+                attempt.generator.throw(mistake)
+                raise mistake
             if len(attempt.reasons) < MOST_REASONS:
                 attempt.reasons += (text[:LONGEST],)
             yielded = attempt.generator.send(None)
@@ -387,8 +389,10 @@ class Work:
         self.reconciled += 1
         (self._meter.success if result is None else self._meter.requeue_after).inc()
         self._ended(attempt.task, result)
-        attempt.task.succeed(result, now)
-        self._remember(attempt, now, "", None if result is None else result.seconds)
+        decision: Remembered = now
+        if result is not None or attempt.sent or attempt.reasons:
+            decision = self._decision(attempt, now, "", None if result is None else result.seconds)
+        attempt.task.succeed(result, now, decision)
 
     def _fail(self, attempt: _Attempt, err: Exception) -> None:
         """End the task with this error.
@@ -414,15 +418,14 @@ class Work:
         context.system.raised(context.name, f"reconciliation of {task.queue}", task.key, err)
         self._ended(task, err)
         again = task.fail(err, now)
-        self._remember(attempt, now, one_line(err)[:LONGEST], again)
+        task.remember(self._decision(attempt, now, one_line(err)[:LONGEST], again))
         clear_frames(err)
 
-    def _remember(self, attempt: _Attempt, now: float, error: str, again: float | None) -> None:
-        task, remembered = attempt.task, attempt.sent
-        more = attempt.commands_sent - len(remembered)
-        self._decisions.add(
-            Decision(task.queue, task.key, attempt.began, now, attempt.reasons, remembered, more, error, again)
-        )
+    def _decision(self, attempt: _Attempt, now: float, error: str, again: float | None) -> SyncDecision:
+        task, reasons, left_out = attempt.task, attempt.reasons, attempt.left_out
+        decision = SyncDecision(task.queue, task.key, attempt.began, now, reasons, attempt.sent, left_out, error, again)
+        self._decisions.add_recent(decision)
+        return decision
 
     def _explained(self, err: Exception, task: Task) -> Exception:
         """Return the error, or one in its place that names a malformed object that caused it."""

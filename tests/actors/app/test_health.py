@@ -23,7 +23,7 @@ from kcm.actors.engine.vitals import (
     ElectorVitals,
     HeldKey,
     InWork,
-    KeyState,
+    KeyProgress,
     ManagerVitals,
     RecorderVitals,
     RefusedEvents,
@@ -110,7 +110,7 @@ class FakeSource:
         self.history = SyncHistory()
         self.waiting_since, self.known, self.left = waiting_since, known, pending
 
-    def state_of(self, key: str) -> KeyState | None:  # noqa: ARG002
+    def state_of(self, key: str) -> KeyProgress | None:
         return None
 
     def oldest_waiting(self) -> InWork | None:

@@ -1,0 +1,161 @@
+"""State of a running manager for explanations: its vitals, its tables and the decisions of its controllers.
+
+It sends no message, so that it also describes controllers that hang; see decisions.py and runtime/system/vitals.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kcm.actors.app.controller_plans import queue_name
+from kcm.actors.app.health import deaf_after, table_trouble
+from kcm.actors.app.shared_parts import Assembly
+from kcm.actors.engine.controller import SyncDecision
+from kcm.actors.engine.vitals import ChildVitals, ControllerVitals, ElectorVitals, ManagerVitals
+from kcm.actors.explanation.manager_state import ControllerState, KeyReport, LeadershipState
+from kcm.actors.reconciliation import itself
+from kcm.actors.reconciliation.actor_names import ELECTOR, MANAGER, controller_name
+from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.protocols.messages.commands import in_words
+
+MOST_AWAITED = 5  # commands of one key
+
+
+class SystemView:
+    """Implements kcm.actors.explanation.manager_state.ManagerView. Called from any thread.
+
+    enabled: names of the controllers that the options enable.
+    """
+
+    def __init__(self, assembly: Assembly, controllers: Sequence[ControllerSpec], enabled: Sequence[str]) -> None:
+        self._assembly, self._enabled = assembly, frozenset(enabled)
+        self._specs = {spec.name: spec for spec in controllers}
+        self._queues = {  # queues whose keys name objects, by controller and resource
+            (spec.name, watch.resource.id): queue_name(spec, queue)
+            for spec in controllers
+            for queue in spec.queues
+            for watch in queue.watches
+            if watch.to is itself
+        }
+
+    def leadership(self) -> LeadershipState:
+        assembly = self._assembly
+        manager = assembly.vitals.of(MANAGER, ManagerVitals)
+        elector = assembly.vitals.of(ELECTOR, ElectorVitals)
+        draining = manager is not None and manager.draining
+        if not assembly.has_lease:
+            return LeadershipState(draining=draining)
+        failing_since = None if elector is None or not elector.failure else self._at(elector.failing_since)
+        return LeadershipState(
+            elects=True,
+            leading=manager is not None and manager.leading,
+            holder=elector.holder if elector is not None else "",
+            identity=assembly.election.identity if assembly.election is not None else "",
+            failure=elector.failure if elector is not None else "",
+            failing_since=failing_since,
+            draining=draining,
+        )
+
+    def interested(self, resource_id: str) -> list[str]:
+        return [name for name, resource in self._queues if resource == resource_id and name in self._enabled]
+
+    def controller(self, name: str) -> ControllerState:
+        spec = self._specs.get(name)
+        if spec is None:
+            return ControllerState(name=name, known=False)
+        manager = self._assembly.vitals.of(MANAGER, ManagerVitals)
+        child = manager.children.get(controller_name(name)) if manager is not None else None
+        if child is None:
+            # Before its lease a manager has no controllers, whether they are enabled or not.
+            enabled = name in self._enabled and (manager is None or not manager.leading)
+            return ControllerState(name=name, enabled=enabled, alive=False)
+        return self._state(name, child)
+
+    def _state(self, name: str, child: ChildVitals) -> ControllerState:
+        vitals = self._assembly.vitals.of(controller_name(name), ControllerVitals)
+        return ControllerState(
+            name=name,
+            alive=child.alive,
+            started=self._at(child.started_at),
+            ready=vitals is not None and vitals.ready,
+            paused=vitals is not None and vitals.paused,
+            waiting_for=vitals.waiting_for_tables if vitals is not None and not vitals.ready else (),
+            gave_up=child.gave_up,
+            failures=child.failures,
+            last_error=child.last_error,
+            busy_since=self._at(child.busy_since),
+            held=tuple(f"{held.queue} {held.key}" for held in vitals.held) if vitals is not None else (),
+            denied=tuple(self._denied(vitals)) if vitals is not None else (),
+            tables=tuple(self._troubled_tables(name)),
+        )
+
+    @staticmethod
+    def _denied(vitals: ControllerVitals) -> Iterator[str]:
+        for right in vitals.denied:
+            where = f" in {right.namespace}" if right.namespace else ""
+            yield f"cannot {right.verb} {right.resource}{where}: {right.message}"
+
+    def _troubled_tables(self, name: str) -> Iterator[str]:
+        options, now = self._assembly.options, self._assembly.clock.monotonic()
+        oldest = deaf_after(options.health, options.generic.watch_silence_limit)
+        for table in self._assembly.seen[name].values():
+            trouble = table_trouble(table, deaf_after=oldest, now=now)
+            if trouble is not None:
+                yield trouble
+
+    def keys(self, name: str, resource_id: str, key: str) -> list[KeyReport]:
+        queue = self._queues.get((name, resource_id))
+        decisions = self._assembly.decisions.get(name)
+        if queue is None or decisions is None:
+            return []
+        decision = next((decision for decision in decisions.of(key) if decision.queue == queue), None)
+        vitals = self._assembly.vitals.of(controller_name(name), ControllerVitals)
+        sources = vitals.sources if vitals is not None else ()
+        state = next((source.state_of(key) for source in sources if source.name == queue), None)
+        if decision is None and state is None:
+            return []
+        awaited = decisions.awaited(queue, key) if state is not None and state.taken is not None else []
+        report = self._decided(queue, decision)
+        if state is None:
+            return [report]
+        return [
+            KeyReport(
+                queue=queue,
+                queued=self._at(state.queued),
+                due=self._at(state.due),
+                taken=self._at(state.taken),
+                failures=state.failures,
+                awaited=tuple(in_words(command) for command in awaited[:MOST_AWAITED]),
+                began=report.began,
+                ended=report.ended,
+                reasons=report.reasons,
+                commands=report.commands,
+                refusals=report.refusals,
+                error=report.error,
+                again=report.again,
+            )
+        ]
+
+    def _decided(self, queue: str, decision: SyncDecision | None) -> KeyReport:
+        if decision is None:
+            return KeyReport(queue=queue)
+        commands = [str(command) for command in decision.commands]
+        if decision.more:
+            commands.append(f"and {decision.more} more")
+        return KeyReport(
+            queue=queue,
+            began=self._at(decision.began),
+            ended=self._at(decision.ended),
+            reasons=decision.reasons,
+            commands=tuple(commands),
+            refusals=tuple(command.message for command in decision.commands if command.message),
+            error=decision.error,
+            again=decision.again,
+        )
+
+    def _at(self, monotonic: float | None) -> float | None:
+        """Return a monotonic time in Unix seconds."""
+        if monotonic is None:
+            return None
+        clock = self._assembly.clock
+        return clock.now() - (clock.monotonic() - monotonic)

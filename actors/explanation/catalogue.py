@@ -1,0 +1,244 @@
+"""Catalogue of causes: each code with its meaning, what shows it, and a command to look or to act.
+
+docs/why.md has this table; a test compares them. The commands may contain {kind}, {name}, {namespace} (" -n shop", or
+"" for a cluster-scoped object) and {controller}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+
+class CauseKind(Struct, frozen=True):
+    """Kind of cause.
+
+    code: stable, for programs.
+    domain: heading in the table.
+    meaning: what is the case.
+    shown_by: the evidence.
+    command: to look or to act.
+    """
+
+    code: str
+    domain: str
+    meaning: str
+    shown_by: str
+    command: str = ""
+
+
+DESCRIBE = "kubectl describe {kind} {name}{namespace}"
+EDIT = "kubectl edit {kind} {name}{namespace}"
+HEALTH = "run-kcm ctl show {controller}"
+
+
+def _domain(domain: str, *rows: tuple[str, str, str, str]) -> Iterable[CauseKind]:
+    return (CauseKind(code, domain, meaning, shown_by, command) for code, meaning, shown_by, command in rows)
+
+
+CAUSES: tuple[CauseKind, ...] = (
+    *_domain(
+        "The manager",
+        ("api-server-unreachable", "the API server does not respond", "a failed read, and tables", ""),
+        ("lease-held-elsewhere", "another process has the lease, and this one stands by", "the Lease", ""),
+        ("lease-not-acquired", "no process works, because the lease cannot be acquired", "the elector's error", ""),
+        ("manager-draining", "the manager is shutting down", "its state", ""),
+        (
+            "controller-disabled",
+            "the controller of the object is not enabled",
+            "--controllers, its feature gate, or its state",
+            "run-kcm ctl enable {controller}",
+        ),
+        ("controller-paused", "the controller is paused", "its state", "run-kcm ctl resume {controller}"),
+        ("controller-crash-looping", "the controller fails again and again", "restarts and last error", HEALTH),
+        ("controller-gave-up", "the controller failed too often and is left stopped", "its last error", HEALTH),
+        ("controller-down", "the controller is not running now", "its state", HEALTH),
+        ("controller-hung", "the controller does not make progress", "the message that it handles", HEALTH),
+        ("key-held-back", "reconciling this object hung before, so it is held back", "the held keys", HEALTH),
+        ("controller-waits-for-tables", "the controller waits for tables to be complete", "missing tables", HEALTH),
+        ("stale-table", "a table that the controller depends on is out of date", "its age and its failure", HEALTH),
+        ("controller-denied", "the API server denies the controller a right", "access reviews", HEALTH),
+        ("rate-limited", "the controller's rate limit is used up", "the limiter and the queue", HEALTH),
+        ("reconcile-fails", "reconciling this object fails, and is retried with backoff", "the last error", HEALTH),
+        ("waits-in-queue", "the object has waited in the queue for long", "its queue", HEALTH),
+    ),
+    *_domain(
+        "Writes that are refused",
+        ("quota-exceeded", "a ResourceQuota is used up", "the refusal", "kubectl describe quota{namespace}"),
+        (
+            "quota-needs-values",
+            "a ResourceQuota requires requests or limits that the pod does not have",
+            "the refusal",
+            "kubectl describe quota{namespace}",
+        ),
+        ("limit-range", "a LimitRange forbids the values", "the refusal", "kubectl describe limits{namespace}"),
+        ("pod-security", "the Pod Security level of the namespace forbids the pod", "the refusal", EDIT),
+        (
+            "webhook-unavailable",
+            "an admission webhook does not respond",
+            "the refusal",
+            "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations",
+        ),
+        ("webhook-denied", "an admission webhook denies the write", "the refusal", DESCRIBE),
+        (
+            "policy-denied",
+            "an admission policy denies the write",
+            "the refusal",
+            "kubectl get validatingadmissionpolicies",
+        ),
+        ("not-permitted", "RBAC does not permit the write", "the refusal", "kubectl auth can-i --list"),
+        (
+            "service-account-missing",
+            "the service account of the pod does not exist",
+            "the refusal, and the namespace",
+            "kubectl get serviceaccounts{namespace}",
+        ),
+        ("priority-class-missing", "the PriorityClass of the pod does not exist", "the refusal", "kubectl get pc"),
+        (
+            "runtime-class-missing",
+            "the RuntimeClass of the pod does not exist",
+            "the refusal",
+            "kubectl get runtimeclasses",
+        ),
+        ("invalid-template", "the template makes an invalid object", "the refusal", EDIT),
+        ("namespace-terminating", "the namespace is being deleted", "the refusal", "kubectl get namespaces"),
+        ("write-refused", "the API server refuses a write, for another reason", "the refusal", DESCRIBE),
+    ),
+    *_domain(
+        "Deletion",
+        ("finalizer", "a finalizer that no controller of Kubernetes removes", "metadata.finalizers", EDIT),
+        (
+            "finalizer-controller",
+            "a finalizer whose controller does not work",
+            "metadata.finalizers, the controller",
+            HEALTH,
+        ),
+        ("foreground-deletion", "dependents must be deleted first", "dependents that block the owner", DESCRIBE),
+        ("namespace-not-empty", "the namespace still contains objects", "its conditions", DESCRIBE),
+        (
+            "namespace-discovery",
+            "the contents of the namespace cannot be listed, because an API is not available",
+            "its conditions",
+            "kubectl get apiservices",
+        ),
+        ("in-use", "a protected object is still used", "the objects that use it", DESCRIBE),
+        (
+            "kubelet-does-not-stop-pod",
+            "the kubelet has not stopped the pod in its grace period",
+            "deletionTimestamp",
+            DESCRIBE,
+        ),
+    ),
+    *_domain(
+        "Scheduling",
+        ("no-nodes", "the cluster has no nodes", "the nodes", "kubectl get nodes"),
+        ("no-scheduler", "no scheduler has handled the pod", "no condition PodScheduled", DESCRIBE),
+        ("scheduling-gates", "the pod has scheduling gates", "spec.schedulingGates", EDIT),
+        ("insufficient-resources", "no node has enough free resources", "the scheduler", "kubectl describe nodes"),
+        (
+            "untolerated-taint",
+            "the pod does not tolerate the taints of the nodes",
+            "the scheduler",
+            "kubectl describe nodes",
+        ),
+        (
+            "node-affinity",
+            "no node matches the node selector or affinity",
+            "the scheduler",
+            "kubectl get nodes --show-labels",
+        ),
+        ("pod-affinity", "pod affinity or anti-affinity excludes the nodes", "the scheduler", DESCRIBE),
+        ("topology-spread", "a topology spread constraint excludes the nodes", "the scheduler", DESCRIBE),
+        ("nodes-unschedulable", "the nodes are cordoned", "the scheduler, spec.unschedulable", "kubectl get nodes"),
+        ("host-port", "the host port is taken on each node", "the scheduler", DESCRIBE),
+        ("volume-not-reachable", "the volume cannot be reached from the nodes", "the scheduler", DESCRIBE),
+        ("too-many-volumes", "no node can attach another volume", "the scheduler", DESCRIBE),
+        ("device-unavailable", "no free device meets a ResourceClaim", "the scheduler", "kubectl get resourceslices"),
+        ("preempting", "pods of lower priority are being preempted", "status.nominatedNodeName", DESCRIBE),
+        ("unschedulable", "the scheduler found no node, for another reason", "the scheduler", DESCRIBE),
+    ),
+    *_domain(
+        "Pods and containers",
+        ("image-pull", "the image cannot be pulled", "the container's state", DESCRIBE),
+        ("image-invalid", "the name of the image is invalid", "the container's state", EDIT),
+        ("image-never-pull", "the image is missing, and must not be pulled", "the container's state", EDIT),
+        (
+            "config-missing",
+            "a ConfigMap or Secret of the pod does not exist",
+            "the container, events, and reads",
+            DESCRIBE,
+        ),
+        ("container-cannot-start", "the container cannot be created or started", "the container's state", DESCRIBE),
+        (
+            "crash-loop",
+            "a container ends again and again",
+            "restarts, exit code",
+            "kubectl logs --previous {name}{namespace}",
+        ),
+        ("out-of-memory", "a container exceeds its memory limit", "OOMKilled", DESCRIBE),
+        ("startup-probe", "the startup or liveness probe fails", "events Unhealthy", DESCRIBE),
+        ("readiness-probe", "a container is not ready", "its readiness, events Unhealthy", DESCRIBE),
+        ("readiness-gate", "a readiness gate is not met", "status.conditions", DESCRIBE),
+        ("init-container", "an init container has not finished", "its state", DESCRIBE),
+        ("volume-mount", "a volume cannot be mounted", "events FailedMount", DESCRIBE),
+        ("device-preparation", "the devices of the pod cannot be prepared", "events", DESCRIBE),
+        ("pod-rejected", "the kubelet rejected the pod", "status.reason", DESCRIBE),
+        ("pod-evicted", "the pod was evicted", "status.reason, DisruptionTarget", DESCRIBE),
+        ("pod-failed", "the pod has failed", "status.phase", DESCRIBE),
+        ("kubelet-silent", "the kubelet has not started the pod", "no state of its containers", DESCRIBE),
+    ),
+    *_domain(
+        "Nodes",
+        ("node-lost", "the node does not respond", "its condition Ready, its Lease", "kubectl describe node {name}"),
+        ("node-not-ready", "the kubelet reports that the node is not ready", "its condition Ready", DESCRIBE),
+        ("node-cordoned", "the node is cordoned", "spec.unschedulable", "kubectl uncordon {name}"),
+        ("node-pressure", "the node is short of a resource", "its conditions", DESCRIBE),
+        ("node-network", "the network of the node is not configured", "its conditions, podCIDR", DESCRIBE),
+        (
+            "zone-disruption",
+            "too many nodes of the zone fail, so its pods are evicted slowly or not at all",
+            "nodes",
+            "",
+        ),
+        ("eviction-rate", "the node waits for its turn to be tainted", "the rate of its zone", ""),
+    ),
+    *_domain(
+        "Workloads",
+        ("rollout-paused", "the rollout is paused", "spec.paused", "kubectl rollout resume {kind}/{name}{namespace}"),
+        (
+            "rollout-limits",
+            "maxSurge and maxUnavailable, or old pods, keep the rollout from continuing",
+            "replicas",
+            DESCRIBE,
+        ),
+        ("progress-deadline", "the rollout made no progress in time", "condition Progressing", DESCRIBE),
+        ("selector-overlap", "another owner selects the same pods", "selectors", DESCRIBE),
+        ("ordered-pods", "a pod of lower ordinal is not ready", "the pods", DESCRIBE),
+        ("manual-update", "the strategy OnDelete or a partition keeps old pods", "spec.updateStrategy", DESCRIBE),
+        (
+            "no-matching-nodes",
+            "no node is eligible for the DaemonSet",
+            "status, nodes",
+            "kubectl get nodes --show-labels",
+        ),
+        ("failing-pods-backoff", "pods fail at once, and replacements are delayed", "failed pods", DESCRIBE),
+        ("missing-pods", "pods are missing", "status.replicas", DESCRIBE),
+        ("not-available-yet", "pods are ready, but not for minReadySeconds", "status", DESCRIBE),
+        ("missing-owner", "the owner does not exist", "ownerReferences", DESCRIBE),
+    ),
+    *_domain(
+        "Volumes and devices",
+        ("claim-missing", "the PersistentVolumeClaim of a pod does not exist", "the pod, and a read", DESCRIBE),
+        ("claim-no-volume", "no PersistentVolume matches the claim", "the scheduler, the volumes", "kubectl get pv"),
+        ("volume-attach", "a volume cannot be attached", "VolumeAttachment, events", "kubectl get volumeattachments"),
+        ("device-claim-missing", "the ResourceClaim of a pod does not exist", "the pod, and a read", DESCRIBE),
+    ),
+    *_domain(
+        "Any object",
+        ("condition-false", "the status reports a failure", "status.conditions", DESCRIBE),
+        ("unexplained", "it is not in its desired state, and no cause was found", "what is missing", DESCRIBE),
+    ),
+)
+
+CATALOGUE = {cause.code: cause for cause in CAUSES}

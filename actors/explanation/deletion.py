@@ -1,0 +1,221 @@
+"""Causes of objects that are being deleted: finalizers, dependents, what remains in namespaces, kubelets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from kcm.actors.explanation import responsible
+from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line
+from kcm.actors.explanation.cause import Cause
+from kcm.actors.explanation.kinds import GARBAGE_COLLECTOR, KINDS
+from kcm.actors.explanation.nodes import node_trouble
+from kcm.protocols import resources as r
+from kcm.protocols.objects import Object, finalizers_of, is_deleting, metadata, name_of
+from kcm.protocols.resources import Resource
+
+SLOW = 30.0  # seconds that a working controller may take
+FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
+CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
+# Finalizers of Kubernetes, with the controllers that remove them.
+FINALIZERS: Mapping[str, str] = {
+    FOREGROUND: GARBAGE_COLLECTOR,
+    ORPHAN: GARBAGE_COLLECTOR,
+    CLAIM_PROTECTION: "persistentvolumeclaim-protection-controller",
+    VOLUME_PROTECTION: "persistentvolume-protection-controller",
+    "kubernetes.io/vac-protection": "volumeattributesclass-protection-controller",
+    "batch.kubernetes.io/job-tracking": "job-controller",
+    "service.kubernetes.io/load-balancer-cleanup": "service-lb-controller",
+    "networking.k8s.io/service-cidr-finalizer": "service-cidr-controller",
+    "resource.kubernetes.io/delete-protection": "resourceclaim-controller",
+    "customresourcecleanup.apiextensions.k8s.io": "",  # of the API server
+    "scheduling.k8s.io/podgroup-protection": "podgroup-protection-controller",
+}
+DEPENDENTS = (
+    r.PODS,
+    r.REPLICASETS,
+    r.JOBS,
+    r.CONTROLLER_REVISIONS,
+    r.PERSISTENT_VOLUME_CLAIMS,
+    r.CONFIGMAPS,
+    r.SECRETS,
+    r.SERVICES,
+    r.ENDPOINT_SLICES,
+    r.DEPLOYMENTS,
+    r.STATEFULSETS,
+)
+_REMAINING = re.compile(r"([a-z0-9.-]+) has (\d+) resource instances")
+
+
+def pending(case: Case) -> str:
+    finalizers = finalizers_of(case.obj)
+    return f"it is being deleted, with finalizers {', '.join(finalizers)}" if finalizers else "it is being deleted"
+
+
+def causes(case: Case) -> Iterator[Cause]:
+    if case.resource.kind == "Namespace":
+        yield from _namespace(case)
+    if case.resource.kind == "Pod":
+        yield from _pod(case)
+    for finalizer in finalizers_of(case.obj):
+        yield from _finalizer(case, finalizer)
+
+
+def _for(case: Case) -> float:
+    """Return for how many seconds it has been being deleted, beyond a grace period."""
+    return case.now - (case.deleted if case.deleted is not None else case.now)
+
+
+def _finalizer(case: Case, finalizer: str) -> Iterator[Cause]:
+    controller = FINALIZERS.get(finalizer)
+    if controller is None:
+        yield case.cause(
+            "finalizer",
+            f"the finalizer {finalizer} was not removed by {_whose(case, finalizer)}",
+            f"metadata.finalizers: {', '.join(finalizers_of(case.obj))}",
+            since=case.deleted,
+        )
+        return
+    idle = list(responsible.not_working(case, (controller,))) if controller else []
+    for trouble in idle:
+        yield case.cause(
+            "finalizer-controller",
+            f"the finalizer {finalizer} is removed by {controller}, which does not work: {trouble.summary}",
+            *trouble.evidence,
+            controller=controller,
+            since=case.deleted,
+            commands=trouble.commands,
+        )
+    if finalizer == FOREGROUND:
+        yield from _dependents(case)
+    elif finalizer == CLAIM_PROTECTION:
+        users = [pod for pod in case.evidence.list(r.PODS, case.namespace) if _uses_claim(pod, case.name)]
+        yield from _in_use(case, r.PODS, users)
+    elif finalizer == VOLUME_PROTECTION:
+        claim = case.spec.get("claimRef") or {}
+        found = case.evidence.get(r.PERSISTENT_VOLUME_CLAIMS, f"{claim.get('namespace')}/{claim.get('name')}")
+        yield from _in_use(case, r.PERSISTENT_VOLUME_CLAIMS, [] if found is None else [found])
+    elif not idle and controller and _for(case) > SLOW:
+        yield from responsible.hindered(case)
+
+
+def _whose(case: Case, finalizer: str) -> str:
+    """Return who manages a finalizer, as managedFields name the writer."""
+    for entry in metadata(case.obj).get("managedFields") or ():
+        fields = ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:finalizers") or {}
+        if f'v:"{finalizer}"' in fields:
+            return f"{entry.get('manager')}, which wrote it at {entry.get('time')}"
+    return "its owner, which is not a controller of Kubernetes"
+
+
+def _uses_claim(pod: Object, claim: str) -> bool:
+    phase = (pod.get("status") or {}).get("phase")
+    if phase in ("Succeeded", "Failed"):
+        return False
+    volumes: Sequence[Any] = (pod.get("spec") or {}).get("volumes") or ()
+    return any((volume.get("persistentVolumeClaim") or {}).get("claimName") == claim for volume in volumes)
+
+
+def _in_use(case: Case, resource: Resource, users: Sequence[Object]) -> Iterator[Cause]:
+    for user in users[:MOST_FOLLOWED]:
+        if is_deleting(user):
+            yield from case.follow(resource, user)
+    if users:
+        named = ", ".join(name_of(user) for user in users[:MOST_FOLLOWED])
+        yield case.cause(
+            "in-use",
+            f"it is still used by {len(users)} {resource.plural}: {named}",
+            f"metadata.finalizers: {', '.join(finalizers_of(case.obj))}",
+            since=case.deleted,
+        )
+
+
+def _dependents(case: Case) -> Iterator[Cause]:
+    """Yield the causes of dependents that must be deleted before their owner."""
+    blocking: list[tuple[Resource, Object]] = []
+    for resource in DEPENDENTS:
+        for obj in case.evidence.list(resource, case.namespace):
+            references = metadata(obj).get("ownerReferences") or ()
+            if any(ref.get("uid") == case.uid and ref.get("blockOwnerDeletion") for ref in references):
+                blocking.append((resource, obj))
+    for resource, obj in sorted(blocking, key=lambda found: not is_deleting(found[1]))[:MOST_FOLLOWED]:
+        yield from case.follow(resource, obj)
+    if blocking:
+        named = ", ".join(f"{resource.kind.lower()} {name_of(obj)}" for resource, obj in blocking[:MOST_FOLLOWED])
+        yield case.cause(
+            "foreground-deletion",
+            f"{len(blocking)} dependents must be deleted first: {named}",
+            f"metadata.finalizers: {', '.join(finalizers_of(case.obj))}",
+            controller=GARBAGE_COLLECTOR,
+            since=case.deleted,
+        )
+    elif _for(case) > SLOW:
+        yield from responsible.hindered(case)
+
+
+def _pod(case: Case) -> Iterator[Cause]:
+    late = _for(case)
+    node = case.evidence.get(r.NODES, case.spec["nodeName"]) if case.spec.get("nodeName") else None
+    if node is not None and (trouble := node_trouble(node)) is not None:
+        code, text, condition = trouble
+        yield case.cause(
+            code,
+            f"its node {name_of(node)} {text}, so its kubelet does not stop it",
+            condition_line(condition),
+            since=(condition or {}).get("lastTransitionTime"),
+            about=f"node {name_of(node)}",
+            commands=(f"kubectl describe node {name_of(node)}",),
+        )
+    elif late > SLOW and not finalizers_of(case.obj):
+        yield case.cause(
+            "kubelet-does-not-stop-pod",
+            f"its grace period ended {late:.0f} s ago, and the kubelet has not removed it",
+            f"node {case.spec.get('nodeName') or 'none'}",
+            since=case.deleted,
+        )
+
+
+def _namespace(case: Case) -> Iterator[Cause]:
+    idle = list(responsible.not_working(case, ("namespace-controller",)))
+    yield from idle
+    failed = case.condition_is("NamespaceDeletionDiscoveryFailure", "True")
+    if failed is not None:
+        yield case.cause(
+            "namespace-discovery",
+            f"its contents cannot be listed: {failed.get('message')}",
+            condition_line(failed),
+            controller="namespace-controller",
+            since=failed.get("lastTransitionTime"),
+        )
+    content = case.condition_is("NamespaceContentRemaining", "True")
+    finalizers = case.condition_is("NamespaceFinalizersRemaining", "True")
+    failure = case.condition_is("NamespaceDeletionContentFailure", "True")
+    followed = 0
+    message = str((content or {}).get("message") or "")
+    named = {found[1].rstrip(".") for found in _REMAINING.finditer(message)}
+    resources = [known.resource for known in KINDS if known.resource.namespaced and known.resource.name in named]
+    for name in named - {resource.name for resource in resources}:
+        plural, _, group = name.partition(".")
+        if (other := case.evidence.find(group, plural)) is not None:
+            resources.append(other)
+    for resource in resources:
+        for obj in case.evidence.list(resource, case.name):
+            if followed < MOST_FOLLOWED and is_deleting(obj):
+                found = list(case.follow(resource, obj))
+                followed += bool(found)
+                yield from found
+    if failure is not None:
+        yield case.cause("namespace-not-empty", f"its contents cannot be deleted: {failure.get('message')}")
+    elif content is not None or finalizers is not None:
+        lines = [condition_line(condition) for condition in (content, finalizers)]
+        yield case.cause(
+            "namespace-not-empty",
+            "it still contains objects: "
+            + "; ".join(f"{found[2]} {found[1]}" for found in _REMAINING.finditer(message)),
+            *lines,
+            controller="namespace-controller",
+            since=(content or finalizers or {}).get("lastTransitionTime"),
+        )
+    elif not idle and _for(case) > SLOW:
+        yield from responsible.hindered(case)

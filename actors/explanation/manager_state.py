@@ -1,0 +1,93 @@
+"""State of the manager and of its controllers, as the rules read it. Times are Unix seconds."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+
+class KeyReport(Struct, frozen=True, kw_only=True):
+    """One key in one queue of a controller, with its latest decision. See KeyProgress and SyncDecision."""
+
+    queue: str
+    queued: float | None = None
+    due: float | None = None
+    taken: float | None = None
+    failures: int = 0
+    awaited: tuple[str, ...] = ()
+    began: float | None = None
+    ended: float | None = None
+    reasons: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()  # messages of the server, of commands that failed
+    error: str = ""
+    again: float | None = None
+
+
+class ControllerState(Struct, frozen=True, kw_only=True):
+    """State of one controller.
+
+    known: the manager has a controller with this name.
+    enabled: it is enabled by flags.
+    alive: its actor runs.
+    started: since when.
+    ready: its tables are complete.
+    waiting_for: tables that it waits for before it begins.
+    gave_up: it failed too often and is left stopped.
+    failures: recent restarts.
+    busy_since: since when it handles the same message; None if it makes progress.
+    held: keys whose reconciliation hung, "queue key".
+    denied: rights that the API server denies, as texts.
+    tables: troubles of its tables: "the table of pods is not synced: …".
+    limited: how much of its rate limit is used, 0 to 1.
+    """
+
+    name: str
+    known: bool = True
+    enabled: bool = True
+    alive: bool = True
+    started: float | None = None
+    ready: bool = True
+    paused: bool = False
+    waiting_for: tuple[str, ...] = ()
+    gave_up: bool = False
+    failures: int = 0
+    last_error: str = ""
+    busy_since: float | None = None
+    held: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    limited: float = 0.0
+
+
+class LeadershipState(Struct, frozen=True, kw_only=True):
+    """State of the leader election, and of the manager as a whole.
+
+    elects: it works only under a lease.
+    holder: identity in the lease.
+    identity: the manager's own.
+    failure: why the lease cannot be read or renewed; since `failing_since`.
+    """
+
+    elects: bool = False
+    leading: bool = True
+    holder: str = ""
+    identity: str = ""
+    failure: str = ""
+    failing_since: float | None = None
+    draining: bool = False
+
+
+class ManagerView(Protocol):
+    """The running manager. Its methods return at once, also while a controller hangs."""
+
+    def leadership(self) -> LeadershipState: ...
+
+    def controller(self, name: str) -> ControllerState: ...
+
+    def keys(self, name: str, resource_id: str, key: str) -> list[KeyReport]:
+        """Return the reports of an object's key in the queues whose keys name objects of this resource."""
+
+    def interested(self, resource_id: str) -> list[str]:
+        """Return the controllers whose keys name objects of this resource."""

@@ -1,0 +1,99 @@
+"""Causes of refused writes, from the texts of the API server.
+
+A refusal reaches users as a text only: in conditions and events of the owner, and in the decisions of controllers. The
+texts are those of Kubernetes 1.36. Nothing but this explanation depends on them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from kcm.actors.explanation.case import Case
+from kcm.actors.explanation.cause import Cause
+from kcm.protocols.objects import name_of
+from kcm.protocols.resources import RESOURCE_QUOTAS
+
+# Source of the texts: kubernetes v1.36 plugin/pkg/admission and staging/src/k8s.io/apiserver/pkg/admission/plugin.
+PATTERNS = (
+    ("webhook-unavailable", re.compile(r'failed calling webhook "(?P<name>[^"]*)"')),
+    ("webhook-denied", re.compile(r'admission webhook "(?P<name>[^"]*)" denied the request')),
+    ("policy-denied", re.compile(r"ValidatingAdmissionPolicy '(?P<name>[^']*)'")),
+    ("quota-exceeded", re.compile(r"exceeded quota: (?P<name>[^,\s]+)")),
+    ("quota-needs-values", re.compile(r"failed quota: (?P<name>[^:\s]+): must specify")),
+    ("pod-security", re.compile(r'violates PodSecurity "(?P<name>[^"]*)"')),
+    (
+        "service-account-missing",
+        re.compile(r"serviceaccount \"(?P<name>[^\"]*)\" not found|error looking up service account (?P<other>\S+?):"),
+    ),
+    ("priority-class-missing", re.compile(r"no PriorityClass with name (?P<name>\S+) was found")),
+    (
+        "runtime-class-missing",
+        re.compile(r'RuntimeClass "(?P<name>[^"]*)" not found|RuntimeClass (?P<other>\S+) not found'),
+    ),
+    (
+        "limit-range",
+        re.compile(
+            r"m(?:inim|axim)um \S+ usage per (?P<name>Container|Pod|PersistentVolumeClaim)|max limit to request ratio"
+        ),
+    ),
+    ("namespace-terminating", re.compile(r"because it is being terminated")),
+    ("not-permitted", re.compile(r'User "(?P<name>[^"]*)" cannot ')),
+    ("invalid-template", re.compile(r"is invalid: |is malformed|cannot be handled as a|strict decoding error")),
+)
+SUMMARIES = {
+    "webhook-unavailable": "the admission webhook {name} does not respond, and its failurePolicy is Fail",
+    "webhook-denied": "the admission webhook {name} denies it",
+    "policy-denied": "the ValidatingAdmissionPolicy {name} denies it",
+    "quota-exceeded": "the ResourceQuota {name} is used up",
+    "quota-needs-values": "the ResourceQuota {name} requires values that the pod does not have",
+    "pod-security": "the Pod Security level {name} of the namespace forbids the pod",
+    "service-account-missing": "the service account {name} does not exist",
+    "priority-class-missing": "the PriorityClass {name} does not exist",
+    "runtime-class-missing": "the RuntimeClass {name} does not exist",
+    "limit-range": "a LimitRange of the namespace forbids the values",
+    "namespace-terminating": "the namespace is being deleted, so nothing can be created in it",
+    "not-permitted": "RBAC does not permit it for {name}",
+    "invalid-template": "the API server rejects it as invalid",
+    "write-refused": "the API server refuses it",
+}
+
+
+def code_of(message: str) -> tuple[str, str]:
+    """Return the code of a refusal, and the name that it contains; "write-refused" for an unknown text."""
+    for code, pattern in PATTERNS:
+        if (found := pattern.search(message)) is not None:
+            names = found.groupdict()
+            return code, names.get("name") or names.get("other") or ""
+    return "write-refused", ""
+
+
+def refused(
+    case: Case, message: str, *, what: str, shown_by: str, since: float | str | None = None, controller: str = ""
+) -> Iterator[Cause]:
+    """Yield the cause of a refused write of the object's controller.
+
+    what: what was refused, "pods cannot be created".
+    shown_by: the line of evidence.
+    """
+    code, name = code_of(message)
+    evidence = [shown_by]
+    if code == "quota-exceeded":
+        evidence += _use_of_quota(case, name)
+    yield case.cause(
+        code,
+        f"{what}: {SUMMARIES[code].format(name=name)}" + (f": {message:.200}" if code == "write-refused" else ""),
+        *evidence,
+        since=since,
+        controller=controller,
+    )
+
+
+def _use_of_quota(case: Case, name: str) -> list[str]:
+    quota = case.evidence.get(RESOURCE_QUOTAS, f"{case.namespace}/{name}")
+    if quota is None:
+        return []
+    status = quota.get("status") or {}
+    hard, used = status.get("hard") or {}, status.get("used") or {}
+    uses = ", ".join(f"{resource} {used.get(resource, '?')} of {hard[resource]}" for resource in sorted(hard))
+    return [f"resourcequota {name_of(quota)} uses {uses}"]

@@ -1,0 +1,79 @@
+"""Rules of each kind: what it needs to reach its desired state, and its causes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from kcm.actors.explanation import nodes, pods, workloads
+from kcm.actors.explanation.case import Case, condition_line
+from kcm.actors.explanation.cause import Cause
+from kcm.protocols.resources import Resource
+
+GOOD = ("Ready", "Available", "Synced", "Reconciled", "Established", "Accepted")
+BAD = ("Failed", "Degraded", "Stalled", "Failure")
+
+
+class Rules(Struct, frozen=True):
+    """Rules of a kind.
+
+    pending: returns what the object still needs to reach its desired state, in words; "" if it has reached it.
+    causes: yields its causes, roots first.
+    """
+
+    pending: Callable[[Case], str]
+    causes: Callable[[Case], Iterable[Cause]]
+
+
+def other_pending(case: Case) -> str:
+    """Return what an object of any other kind needs, by the conventions for conditions."""
+    if not case.status:
+        return ""
+    if "observedGeneration" in case.status and not case.is_observed:
+        return "its controller has not seen its newest specification"
+    troubled = _troubled_conditions(case)
+    return condition_line(troubled[0]) if troubled else ""
+
+
+def other_causes(case: Case) -> Iterator[Cause]:
+    for condition in _troubled_conditions(case):
+        since = condition.get("lastTransitionTime")
+        age = case.evidence.age(since)
+        if age is None or age > 10.0:
+            yield case.cause(
+                "condition-false",
+                f"its status reports {condition.get('type')}={condition.get('status')}: "
+                f"{condition.get('message') or condition.get('reason')}",
+                condition_line(condition),
+                since=since,
+            )
+
+
+def _troubled_conditions(case: Case) -> list[Mapping[str, Any]]:
+    conditions = case.status.get("conditions")
+    if not isinstance(conditions, list):
+        return []
+    return [
+        condition
+        for condition in conditions
+        if (condition.get("type") in GOOD and condition.get("status") != "True")
+        or (condition.get("type") in BAD and condition.get("status") == "True")
+    ]
+
+
+OTHER = Rules(other_pending, other_causes)
+RULES: Mapping[str, Rules] = {
+    "pods": Rules(pods.pending, pods.causes),
+    "nodes": Rules(nodes.pending, nodes.causes),
+    "deployments.apps": Rules(workloads.deployment_pending, workloads.deployment_causes),
+    "replicasets.apps": Rules(workloads.replicaset_pending, workloads.replicaset_causes),
+    "replicationcontrollers": Rules(workloads.replicaset_pending, workloads.replicaset_causes),
+    "statefulsets.apps": Rules(workloads.statefulset_pending, workloads.statefulset_causes),
+    "daemonsets.apps": Rules(workloads.daemonset_pending, workloads.daemonset_causes),
+}
+
+
+def rules_of(resource: Resource) -> Rules:
+    return RULES.get(resource.name, OTHER)

@@ -1,0 +1,323 @@
+"""Causes of Deployments, ReplicaSets, ReplicationControllers, StatefulSets and DaemonSets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kcm.actors.explanation import pods
+from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
+from kcm.actors.explanation.cause import Cause
+from kcm.actors.explanation.refusals import refused
+from kcm.protocols import resources as r
+from kcm.protocols.objects import Object, annotations_of, is_deleting, labels_of, name_of, uid_of
+from kcm.protocols.selectors import NOTHING, LabelSelector, label_selector_of, map_selector
+
+REVISION = "deployment.kubernetes.io/revision"
+OWNERS_OF_PODS = (r.REPLICASETS, r.REPLICATION_CONTROLLERS, r.STATEFULSETS, r.DAEMONSETS)
+
+
+def selector_of(obj: Object) -> LabelSelector:
+    """Return the selector of a workload; one that matches nothing if it is malformed."""
+    selector = (obj.get("spec") or {}).get("selector")
+    try:
+        if obj.get("kind") == "ReplicationController":
+            return map_selector(selector)
+        return label_selector_of(selector)
+    except (ValueError, AttributeError, TypeError):
+        return NOTHING
+
+
+def wanted(case: Case) -> int:
+    replicas = case.spec.get("replicas")
+    return 1 if replicas is None else int(replicas)
+
+
+# Pods of an owner.
+
+
+def troubled_pods(case: Case, found: Sequence[Object]) -> Iterator[Cause]:
+    """Yield the causes of an owner's pods that are not ready, or are being deleted for too long."""
+    unready = [pod for pod in found if pods.pending(Case(r.PODS, pod, case.evidence, _nothing)) or is_deleting(pod)]
+    followed = 0
+    for pod in sorted(unready, key=is_deleting):
+        if followed >= MOST_FOLLOWED:
+            return
+        causes = list(case.follow(r.PODS, pod))
+        followed += bool(causes)
+        yield from causes
+
+
+def _nothing(_case: Case) -> tuple[Cause, ...]:
+    return ()
+
+
+def failed_create(case: Case, condition: str = "ReplicaFailure") -> Iterator[Cause]:
+    """Yield why the pods of an owner cannot be created."""
+    failure = case.condition_is(condition, "True")
+    event = case.event("FailedCreate", within=900.0)
+    if failure is not None and failure.get("reason") in ("FailedCreate", None):
+        yield from refused(
+            case,
+            str(failure.get("message")),
+            what="pods cannot be created",
+            shown_by=condition_line(failure),
+            since=failure.get("lastTransitionTime"),
+        )
+    elif failure is None and event is not None:
+        yield from refused(
+            case, str(event.get("message")), what="pods cannot be created", shown_by=event_line(event), since=None
+        )
+
+
+def overlapping(case: Case, found: Sequence[Object]) -> Iterator[Cause]:
+    """Yield another owner whose selector matches the pods of this one. found: its own pods."""
+    selector = selector_of(case.obj)
+    others = [
+        pod
+        for pod in case.evidence.selected(r.PODS, case.namespace, selector)
+        if pod not in found and not is_deleting(pod)
+    ]
+    template = ((case.spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    for resource in OWNERS_OF_PODS:
+        if resource.kind != case.resource.kind and not others:
+            continue
+        for other in case.evidence.list(resource, case.namespace):
+            if uid_of(other) == case.uid or not selector_of({**other, "kind": resource.kind}).matches(template):
+                continue
+            if _same_owner(case.obj, other):
+                continue
+            yield case.cause(
+                "selector-overlap",
+                f"{resource.kind.lower()} {name_of(other)} selects the same pods: {selector}",
+                f"pods that match and belong to others: {len(others)}",
+            )
+
+
+def _same_owner(obj: Object, other: Object) -> bool:
+    """Report whether both have the same owner, as the ReplicaSets of a Deployment have."""
+    owners = {ref.get("uid") for ref in (obj.get("metadata") or {}).get("ownerReferences") or ()}
+    others = {ref.get("uid") for ref in (other.get("metadata") or {}).get("ownerReferences") or ()}
+    return bool(owners & others)
+
+
+# ReplicaSets and ReplicationControllers.
+
+
+def replicaset_pending(case: Case) -> str:
+    replicas, ready = wanted(case), case.status.get("readyReplicas") or 0
+    if not case.is_observed:
+        return "its controller has not seen its newest specification"
+    if (case.status.get("replicas") or 0) != replicas:
+        return f"it has {case.status.get('replicas') or 0} of {replicas} pods"
+    if ready < replicas:
+        return f"{ready} of {replicas} pods are ready"
+    if (available := case.status.get("availableReplicas") or 0) < replicas:
+        return f"{available} of {replicas} pods are available"
+    return ""
+
+
+def replicaset_causes(case: Case) -> Iterator[Cause]:
+    if not replicaset_pending(case):
+        return
+    own = case.evidence.owned(case.obj, r.PODS)
+    yield from failed_create(case)
+    yield from troubled_pods(case, own)
+    yield from _delayed_replacements(case, own)
+    if (case.status.get("replicas") or 0) < wanted(case):
+        yield from overlapping(case, own)
+    yield from _min_ready(case)
+
+
+def _delayed_replacements(case: Case, own: Sequence[Object]) -> Iterator[Cause]:
+    failed = [pod for pod in own if (pod.get("status") or {}).get("phase") == "Failed"]
+    if not failed or len(own) - len(failed) >= wanted(case):
+        return
+    for pod in failed[:1]:
+        yield from case.follow(r.PODS, pod)
+    yield case.cause(
+        "failing-pods-backoff",
+        f"{len(failed)} pods have failed, and replacements are delayed",
+        *(f"pod {name_of(pod)}: {(pod.get('status') or {}).get('reason')}" for pod in failed[:3]),
+    )
+
+
+def _min_ready(case: Case) -> Iterator[Cause]:
+    seconds = case.spec.get("minReadySeconds") or 0
+    ready, available = case.status.get("readyReplicas") or 0, case.status.get("availableReplicas") or 0
+    if seconds and ready >= wanted(case) > available:
+        yield case.cause("not-available-yet", f"its pods are ready, but not for minReadySeconds ({seconds} s) yet")
+
+
+# Deployments.
+
+
+def deployment_pending(case: Case) -> str:
+    replicas, status = wanted(case), case.status
+    if not case.is_observed:
+        return "its controller has not seen its newest specification"
+    updated, total = status.get("updatedReplicas") or 0, status.get("replicas") or 0
+    if updated < replicas:
+        return f"{updated} of {replicas} pods are up to date"
+    if total > updated:
+        return f"{total - updated} old pods remain"
+    if (available := status.get("availableReplicas") or 0) < replicas:
+        return f"{available} of {replicas} pods are available"
+    return ""
+
+
+def deployment_causes(case: Case) -> Iterator[Cause]:
+    if not deployment_pending(case):
+        return
+    if case.spec.get("paused"):
+        new = _newest(case.evidence.owned(case.obj, r.REPLICASETS))
+        condition = case.condition("Progressing")
+        if new is None or (case.status.get("updatedReplicas") or 0) < wanted(case):
+            yield case.cause(
+                "rollout-paused",
+                "the rollout is paused: spec.paused",
+                condition_line(condition),
+                since=(condition or {}).get("lastTransitionTime"),
+            )
+    yield from failed_create(case)
+    sets = case.evidence.owned(case.obj, r.REPLICASETS)
+    newest = _newest(sets)
+    if newest is not None:
+        yield from case.follow(r.REPLICASETS, newest)
+    old = [obj for obj in sets if obj is not newest and ((obj.get("status") or {}).get("replicas") or 0)]
+    for obj in old[:MOST_FOLLOWED]:
+        yield from case.follow(r.REPLICASETS, obj)
+        yield from troubled_pods(case, case.evidence.owned(obj, r.PODS))
+    progressing = case.condition_is("Progressing", "False")
+    if progressing is not None and progressing.get("reason") == "ProgressDeadlineExceeded":
+        yield case.cause(
+            "progress-deadline",
+            f"the rollout made no progress in {case.spec.get('progressDeadlineSeconds', 600)} s",
+            condition_line(progressing),
+            since=progressing.get("lastTransitionTime"),
+        )
+    yield from _rollout_limits(case, old)
+    if newest is None:
+        yield from overlapping(case, ())
+
+
+def _newest(sets: Sequence[Object]) -> Object | None:
+    """Return the ReplicaSet of the newest revision."""
+
+    def revision(obj: Object) -> int:
+        text = annotations_of(obj).get(REVISION, "0")
+        return int(text) if text.isdecimal() else 0
+
+    return max(sets, key=revision, default=None)
+
+
+def _rollout_limits(case: Case, old: Sequence[Object]) -> Iterator[Cause]:
+    limits = (case.spec.get("strategy") or {}).get("rollingUpdate") or {}
+    total, available = case.status.get("replicas") or 0, case.status.get("availableReplicas") or 0
+    if old and total >= wanted(case) and available < total:
+        names = ", ".join(name_of(obj) for obj in old[:MOST_FOLLOWED])
+        yield case.cause(
+            "rollout-limits",
+            f"the rollout continues when more pods are available: {available} of {total} are, "
+            f"maxSurge {limits.get('maxSurge')}, maxUnavailable {limits.get('maxUnavailable')}",
+            f"old ReplicaSets: {names}",
+        )
+
+
+# StatefulSets.
+
+
+def statefulset_pending(case: Case) -> str:
+    replicas, status = wanted(case), case.status
+    if not case.is_observed:
+        return "its controller has not seen its newest specification"
+    if (status.get("replicas") or 0) != replicas:
+        return f"it has {status.get('replicas') or 0} of {replicas} pods"
+    if (ready := status.get("readyReplicas") or 0) < replicas:
+        return f"{ready} of {replicas} pods are ready"
+    if (available := status.get("availableReplicas") or 0) < replicas:
+        return f"{available} of {replicas} pods are available"
+    current, update = status.get("currentRevision"), status.get("updateRevision")
+    updated = status.get("updatedReplicas") or 0
+    if update and current != update and updated < replicas:
+        return f"{updated} of {replicas} pods are up to date"
+    return ""
+
+
+def statefulset_causes(case: Case) -> Iterator[Cause]:
+    if not statefulset_pending(case):
+        return
+    own = case.evidence.owned(case.obj, r.PODS)
+    yield from failed_create(case)
+    found = list(troubled_pods(case, own))
+    yield from found
+    strategy = case.spec.get("updateStrategy") or {}
+    partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
+    updated, replicas = case.status.get("updatedReplicas") or 0, wanted(case)
+    ready = case.status.get("readyReplicas") or 0
+    if ready >= replicas and updated < replicas and (strategy.get("type") == "OnDelete" or partition):
+        why = "OnDelete" if strategy.get("type") == "OnDelete" else f"RollingUpdate with partition {partition}"
+        yield case.cause(
+            "manual-update", f"{replicas - updated} pods keep the old revision: the update strategy is {why}"
+        )
+    ordered = (case.spec.get("podManagementPolicy") or "OrderedReady") == "OrderedReady"
+    if ordered and ready < replicas and (case.status.get("replicas") or 0) < replicas and own:
+        waits = [name_of(pod) for pod in own if pods.pending(Case(r.PODS, pod, case.evidence, _nothing))]
+        if waits:
+            yield case.cause(
+                "ordered-pods", f"further pods are created once {', '.join(sorted(waits)[:3])} is ready (OrderedReady)"
+            )
+    yield from _min_ready(case)
+    if (case.status.get("replicas") or 0) < replicas:
+        yield from overlapping(case, own)
+
+
+# DaemonSets.
+
+
+def daemonset_pending(case: Case) -> str:
+    status = case.status
+    if not case.is_observed:
+        return "its controller has not seen its newest specification"
+    desired = status.get("desiredNumberScheduled") or 0
+    if (ready := status.get("numberReady") or 0) < desired:
+        return f"{ready} of {desired} pods are ready"
+    if (updated := status.get("updatedNumberScheduled") or 0) < desired:
+        return f"{updated} of {desired} pods are up to date"
+    if (available := status.get("numberAvailable") or 0) < desired:
+        return f"{available} of {desired} pods are available"
+    return ""
+
+
+def daemonset_causes(case: Case) -> Iterator[Cause]:
+    desired = case.status.get("desiredNumberScheduled") or 0
+    template = (case.spec.get("template") or {}).get("spec") or {}
+    if case.is_observed and not desired and "desiredNumberScheduled" in case.status:
+        selector = template.get("nodeSelector") or {}
+        nodes = case.evidence.list(r.NODES)
+        matching = [node for node in nodes if map_selector(selector).matches(labels_of(node))]
+        if nodes and (selector or template.get("affinity")):
+            yield case.cause(
+                "no-matching-nodes",
+                f"no node is eligible: {len(matching)} of {len(nodes)} nodes match the node selector {selector or ''}",
+                f"status.desiredNumberScheduled {desired}",
+            )
+    if not daemonset_pending(case):
+        return
+    own = case.evidence.owned(case.obj, r.PODS)
+    yield from failed_create(case)
+    yield from troubled_pods(case, own)
+    strategy = (case.spec.get("updateStrategy") or {}).get("type")
+    updated = case.status.get("updatedNumberScheduled") or 0
+    if strategy == "OnDelete" and updated < desired and (case.status.get("numberReady") or 0) >= desired:
+        yield case.cause(
+            "manual-update", f"{desired - updated} pods keep the old revision: the update strategy is OnDelete"
+        )
+    yield from _delayed_replacements_of_daemons(case, own)
+
+
+def _delayed_replacements_of_daemons(case: Case, own: Sequence[Object]) -> Iterator[Cause]:
+    event = case.event("FailedDaemonPod")
+    if event is not None and len(own) < (case.status.get("desiredNumberScheduled") or 0):
+        yield case.cause(
+            "failing-pods-backoff", f"failed pods are replaced with delay: {event.get('message')}", event_line(event)
+        )

@@ -1,0 +1,108 @@
+"""Stage of the trial: a simulated cluster with all kinds and admission plugins, in which objects get stuck."""
+
+from __future__ import annotations
+
+import random
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+from kcm.actors.app.arguments import read_options
+from kcm.actors.app.system import ControllerSystem
+from kcm.actors.explanation.cause import Explanation
+from kcm.actors.explanation.evidence import Evidence, ReadError
+from kcm.actors.explanation.explain import explain
+from kcm.actors.explanation.kinds import resource_named
+from kcm.actors.simulation import SimulatedCluster
+from kcm.protocols.admission_plugins import ON_BY_DEFAULT
+from kcm.protocols.messages.command_error import CommandError
+from kcm.protocols.objects import Key, Object
+from kcm.protocols.resources import EVENTS, Resource
+from kcm.runtime.apiserver.core.identifiers import SUFFIX_CHARACTERS, Identifiers
+from kcm.runtime.apiserver.core.settings import ApiSettings
+from kcm.runtime.apiserver.server.api_server import ApiServer
+
+NAMESPACE = "shop"
+
+
+class StoreReader:
+    """Reader of a simulated cluster: the objects as the server has them."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+
+    def get(self, resource: Resource, key: Key) -> Object | None:
+        return self._cluster.get(resource, key)
+
+    def list(self, resource: Resource, namespace: str, *, most: int) -> Sequence[Object]:
+        try:
+            return self._cluster.list(resource, namespace)[:most]
+        except CommandError as err:
+            raise ReadError(str(err)) from err
+
+    def events(self, namespace: str, uid: str, *, most: int) -> Sequence[Object]:
+        events = self._cluster.list(EVENTS, namespace or "default")
+        return [event for event in events if (event.get("involvedObject") or {}).get("uid") == uid][:most]
+
+    def find(self, group: str, kind: str) -> Resource | None:
+        return resource_named(f"{kind}.{group}" if group else kind)
+
+
+class Stage:
+    """Simulated cluster with a manager, hollow nodes and a namespace.
+
+    flags: of the manager.
+    """
+
+    def __init__(self, *flags: str, seed: int = 0, nodes: int = 3, manager: bool = True, **hollow: Any) -> None:
+        self.cluster = cluster = SimulatedCluster(seed=seed)
+        ids = random.Random(seed)
+        cluster.network.server = ApiServer(
+            store=cluster.disk,
+            clock=cluster.clock,
+            settings=ApiSettings(plugins=ON_BY_DEFAULT, keep_ip_addresses=True),
+            identifiers=Identifiers(
+                uid=lambda: str(uuid.UUID(int=ids.getrandbits(128), version=4)),
+                suffix=lambda: "".join(ids.choices(SUFFIX_CHARACTERS, k=5)),
+            ),
+            authorize=cluster.authorize,
+            call_webhook=cluster.webhooks.call,
+        )
+        self.system: ControllerSystem | None = None
+        if manager:
+            self.system = cluster.manager(options=read_options(list(flags)))
+        self.hollow = cluster.hollow_nodes(nodes=nodes, **{"volumes": True, **hollow}) if nodes else None
+        self.run(5.0)
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
+        self.run(5.0)
+
+    def run(self, seconds: float) -> None:
+        self.cluster.run_for(seconds)
+
+    def apply(self, obj: Object) -> Object:
+        """Create an object of any known kind, in the namespace of the stage by default."""
+        group = obj["apiVersion"].rpartition("/")[0]
+        resource = resource_named(f"{obj['kind']}.{group}" if group else obj["kind"])
+        assert resource is not None, obj["kind"]
+        if resource.namespaced:
+            obj = {**obj, "metadata": {"namespace": NAMESPACE, **obj["metadata"]}}
+        return self.cluster.create(resource, obj)
+
+    def why(self, kind: str, name: str, *, with_manager: bool = True) -> Explanation:
+        resource = resource_named(kind)
+        assert resource is not None, kind
+        key = f"{NAMESPACE}/{name}" if resource.namespaced and "/" not in name else name
+        system = self.system
+        view = None
+        if system is not None and with_manager:
+            view = system.view()
+        return explain(resource, key, Evidence(StoreReader(self.cluster), now=self.cluster.clock.now(), manager=view))
+
+    def close(self) -> None:
+        self.cluster.world.close()
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
