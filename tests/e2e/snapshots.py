@@ -25,6 +25,7 @@ ADDRESS = re.compile(r"\b(\d{1,3}\.){3}\d{1,3}\b")
 SUFFIX = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}(?![a-z0-9])")
 HASH = re.compile(r"(?<=[-=])[bcdfghjklmnpqrstvwxz2456789]{8,10}(?![a-z0-9])")
 AGE = re.compile(r"\b\d+(ms|s|m\d+s|m)\b")
+COMBINED = "(combined from similar events)"
 # Of the kubelet, the scheduler and the server: the same programs in both runs, but chance decides.
 CHANCE = {"resourceVersion", "nodeName", "containerID", "topology.kubernetes.io/zone"}
 
@@ -40,9 +41,25 @@ def snapshot(kubectl: Kubectl) -> Snapshot:
             for pod in objects:
                 fields = pod["metadata"]["managedFields"]
                 pod["metadata"]["managedFields"] = [entry for entry in fields if entry.get("subresource") != "status"]
+        for obj in objects:
+            if (obj["spec"].get("strategy") or {}).get("type") == "Recreate":
+                _ignore_progress(obj)
         found[resource] = sorted(_text(normalised(obj, kubectl.namespace, words)) for obj in objects)
     found["events"] = _event_texts(normalised(kubectl.items("events"), kubectl.namespace, words))
     return found
+
+
+def _ignore_progress(deployment: Object) -> None:
+    """Remove what chance decides in the condition Progressing of a Deployment that recreates its pods.
+
+    All of its pods are of one revision whenever a sync finds none of the old ones. The condition then keeps the name of
+    the old ReplicaSet, and its place among the conditions. Source: syncRolloutStatus.
+    """
+    conditions = deployment["status"]["conditions"]
+    conditions.sort(key=lambda condition: condition["type"])
+    for condition in conditions:
+        if condition["type"] == "Progressing" and condition["reason"] == "NewReplicaSetAvailable":
+            condition["message"] = re.sub('"[^"]*"', '"<some>"', condition["message"])
 
 
 def _event_texts(events: list[Object]) -> list[str]:
@@ -52,8 +69,13 @@ def _event_texts(events: list[Object]) -> list[str]:
         if event["source"].get("component", "").endswith("-controller"):
             event["metadata"] = {"name": event["metadata"]["name"]}
             times[_text({field: value for field, value in event.items() if field != "count"})] += event["count"]
-    # The number of failed creations depends on timing.
-    return sorted(text if '"FailedCreate"' in text else f"{count} times {text}" for text, count in times.items())
+    # The number of failed creations depends on timing, and so whether their events are combined.
+    failed = {text for text in times if '"FailedCreate"' in text}
+    return sorted(
+        text if text in failed else f"{count} times {text}"
+        for text, count in times.items()
+        if not (text in failed and COMBINED in text)
+    )
 
 
 def settled_snapshot(kubectl: Kubectl) -> Snapshot:

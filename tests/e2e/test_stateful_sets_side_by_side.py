@@ -169,12 +169,14 @@ def settled(kubectl: Kubectl) -> Snapshot:
 
 
 def test_the_same_comes_of_what_users_do(real: RealServer) -> None:
-    with real_manager(real, f"--controllers={NAME}"):
+    unlimited = ("--kube-api-qps=1000", "--kube-api-burst=1000")  # otherwise events may come after a snapshot
+    with real_manager(real, f"--controllers={NAME}", *unlimited):
         theirs = after_each_stage(in_namespace(real.kubeconfig, "stateful-real"))
     flags = (
         f"--kubeconfig={real.kubeconfig}",
         "--leader-elect=false",
         f"--controllers={','.join((*CONTROLLERS, NAME))}",
+        *unlimited,
     )
     with managing(real.directory / "stateful.log", *flags):
         ours = after_each_stage(in_namespace(real.kubeconfig, "stateful-ours"))

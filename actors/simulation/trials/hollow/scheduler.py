@@ -9,6 +9,7 @@ from kcm.actors.hollow.provisioner import WAITING_CLASS
 from kcm.actors.hollow.scheduler.devices.claim_facts import requires_devices
 from kcm.actors.reconciliation import controlled_by
 from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.invariants.ownership import Owns
 from kcm.actors.simulation.trials.hollow.devices import ROOM
 from kcm.actors.simulation.trials.scenario import NAMESPACE
 from kcm.actors.simulation.trials.trial import Trial
@@ -16,7 +17,7 @@ from kcm.protocols.csi import READ_WRITE_ONCE_POD
 from kcm.protocols.nodes import node_facts
 from kcm.protocols.objects import Key, Object, controller_of, is_deleting, labels_of, name_of
 from kcm.protocols.pods import is_terminal, pod_facts
-from kcm.protocols.resources import DAEMONSETS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS
+from kcm.protocols.resources import DAEMONSETS, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_CLAIMS
 from kcm.protocols.volumes import claim_keys, claims_of, class_of, is_bound, phase_of
 
 
@@ -72,4 +73,9 @@ def _is_kept_off(cluster: SimulatedCluster, pod: Object) -> bool:
     return any(placement.verdict(node_facts(node).placement) == STAY for node in nodes)
 
 
-TRIAL = Trial(controller="hollow-scheduler-controller", unsettled=_unsettled, deletes=(PODS,))
+TRIAL = Trial(
+    controller="hollow-scheduler-controller",
+    unsettled=_unsettled,
+    deletes=(PODS,),
+    owns=(Owns(PODS, RESOURCE_CLAIMS),),  # for extended resources
+)
