@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
 from kcm.actors.app.assembly import manager_spec, plan_manager
 from kcm.actors.app.controller_plans import ownership
+from kcm.actors.app.controller_states import ControllerDetails, StateReader, SystemState
 from kcm.actors.app.health import Check, has_begun
 from kcm.actors.app.manager_supervision import ManagerSupervision
 from kcm.actors.app.shared_parts import CONTROLLER_MANAGER, Assembly
@@ -405,6 +407,29 @@ class ControllerSystem:
         return facts
 
     # State.
+
+    @cached_property
+    def _states(self) -> StateReader:
+        return StateReader(
+            actors=self.actors,
+            vitals=self.vitals,
+            tables=self.tables,
+            clock=self.clock,
+            specs=self.controllers,
+            skipped=self.skipped,
+            informers_of={name: plan.tables for name, plan in self._plan.controllers.items()},
+            checks=self.checks(),
+        )
+
+    def controller_states(self) -> SystemState:
+        """Return the state of all controllers and actors, without sending messages: also while actors hang."""
+        self._require_own_process()
+        return self._states.system()
+
+    def controller_details(self, controller: str) -> ControllerDetails:
+        """Return the state of one controller and its actors. controller: name or alias. Raises LookupError."""
+        self._require_own_process()
+        return self._states.details(controller)
 
     @property
     def clusters(self) -> tuple[str, ...]:

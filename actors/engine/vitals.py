@@ -48,6 +48,7 @@ class ChildVitals(Struct, frozen=True, kw_only=True):
     last_error: str
     gave_up: bool
     started_at: float | None  # None: not started yet
+    owner: str = ""  # controller that requested this child; "": the manager started it by itself
     # Since when it has been handling the same message, as seen by two supervision ticks; None: it makes progress.
     busy_since: float | None = None
 
@@ -69,6 +70,8 @@ class ManagerVitals(NamedTuple):
     draining: bool
     children: Mapping[str, ChildVitals]  # by actor name, as of the last supervision tick
     at: float  # when this was published
+    wanted: frozenset[str] = frozenset()  # names of the enabled controllers
+    paused: frozenset[str] = frozenset()  # names of the controllers that an operator has paused
 
 
 # The elector.
@@ -215,11 +218,30 @@ class SyncHistory:
 FAILED_KEYS = 5  # keys that SyncHistory remembers
 
 
+class SourceLoad(NamedTuple):
+    """Numbers of keys of a work queue; of a pass, whether it waits or runs.
+
+    delayed: keys that wait for their time.
+    in_work: keys that are being reconciled.
+    longest: the one of them that was taken first.
+    due: of a pass, the monotonic time at which it is due; None while it runs, and for a queue.
+    """
+
+    queued: int
+    delayed: int
+    in_work: int
+    longest: InWork | None
+    due: float | None = None
+
+
 class SourceVitals(Protocol):
     """State of one work queue or pass of a controller. Read from any thread, also while the controller hangs."""
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def is_pass(self) -> bool: ...
 
     @property
     def history(self) -> SyncHistory: ...
@@ -229,6 +251,9 @@ class SourceVitals(Protocol):
 
     def pending(self) -> int:
         """Return the number of keys that are queued, delayed or being reconciled."""
+
+    def counted(self) -> SourceLoad:
+        """Return the numbers of keys in each state."""
 
     def known_keys(self) -> int | None:
         """Return the number of keys that exist, one per object; None if keys do not name objects of one table."""

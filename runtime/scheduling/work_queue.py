@@ -213,11 +213,14 @@ class WorkQueue(Generic[K]):
         state = Pending(self._dirty.get(key), self._delayed.get(key), self._processing.get(key))
         return None if state == NOT_PENDING else state
 
-    def oldest(self) -> tuple[K, float] | None:
-        """Return the key that has been in processing for longest, and since when."""
-        return next(iter(self._processing.items())) if self._processing else None
+    # These are also read from other threads, for the metrics, the health checks and the pages of controllers.
 
-    # These three are also read from other threads, for the metrics and the health checks.
+    def oldest(self) -> tuple[K, float] | None:
+        """Return the key that has been in processing for longest, and since when. Any thread."""
+        try:
+            return next(iter(self._processing.items()), None) if self._processing else None
+        except RuntimeError:  # the owner changed the dict at this moment
+            return None
 
     def oldest_waiting(self) -> tuple[K, float] | None:
         """Return the key that has waited for longest to be taken, and since when. Any thread.

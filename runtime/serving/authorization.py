@@ -92,7 +92,7 @@ def forbidden_status(attributes: PageAttributes, reason: str = "") -> dict[str, 
     """Return the body of a 403: a metav1.Status."""
     refusal = f'User "{attributes.user.name}" cannot {attributes.verb} path "{attributes.path}"'.translate(_ESCAPED)
     message = f"forbidden: {refusal}: {reason}" if reason else f"forbidden: {refusal}"
-    return {**_failure(message, "Forbidden", 403), "details": {}}
+    return {**failure_status(message, "Forbidden", 403), "details": {}}
 
 
 def internal_error(target: str, error: AuthorizationError) -> str:
@@ -102,10 +102,11 @@ def internal_error(target: str, error: AuthorizationError) -> str:
 
 def unauthorized_status() -> dict[str, Any]:
     """Return the body of a 401: a metav1.Status."""
-    return _failure("Unauthorized", "Unauthorized", 401)
+    return failure_status("Unauthorized", "Unauthorized", 401)
 
 
-def _failure(message: str, reason: str, code: int) -> dict[str, Any]:
+def failure_status(message: str, reason: str, code: int) -> dict[str, Any]:
+    """Return the body of a refusal: a metav1.Status. reason: as in Kubernetes."""
     return {
         "kind": "Status",
         "apiVersion": "v1",

@@ -1,9 +1,11 @@
-"""Source of debug pages and of labels in profiles, for a system that starts after its pages are served."""
+"""Source of the pages of controllers and of labels in profiles, for a system that starts after its pages are served."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
+
+from msgspec import Struct
 
 
 class RunningSystem(Protocol):
@@ -16,6 +18,12 @@ class RunningSystem(Protocol):
         query: the values of each parameter.
         Raises LookupError for an unknown page, TimeoutError if the controller does not respond.
         """
+
+    def controller_states(self) -> Struct:
+        """Return the response to GET /controllers, to be encoded as JSON. Does not block."""
+
+    def controller_details(self, controller: str) -> Struct:
+        """Return the response to GET /controllers/NAME. Does not block. Raises LookupError for an unknown name."""
 
     def activities(self) -> Mapping[int, Mapping[str, str]]:
         """Return labels of what each busy thread is doing now, by the thread's ident."""
@@ -32,6 +40,11 @@ class DebugPages:
 
     def set(self, system: RunningSystem) -> None:
         self._system = system
+
+    @property
+    def system(self) -> RunningSystem | None:
+        """Return the system; None before it runs."""
+        return self._system
 
     def show(self, controller: str, path: str, query: Mapping[str, list[str]]) -> tuple[str, str]:
         """Return a page; see RunningSystem.debug_page."""

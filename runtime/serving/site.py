@@ -29,6 +29,7 @@ from kcm.runtime.serving.authorization import (
     internal_error,
     unauthorized_status,
 )
+from kcm.runtime.serving.control_pages import CONTROL_PATHS, control_page
 from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
 from kcm.runtime.serving.local_hosts import names_this_host
@@ -184,6 +185,8 @@ def _routed(pages: Mapping[str, PageFunction], debug: DebugPages | None) -> Page
         page = pages.get(path)
         if page is not None:
             return await page(request)
+        if debug is not None and path.startswith(CONTROL_PATHS):
+            return control_page(debug, request)
         if debug is not None and path.startswith(CONTROLLERS):
             controller, slash, rest = path.removeprefix(CONTROLLERS).partition("/")
             if controller:

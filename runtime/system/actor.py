@@ -161,6 +161,10 @@ class Actor(pykka.ThreadingActor):
         """Return a short description of the current activity, or "". Thread-safe, even while this actor hangs."""
         return ""
 
+    def waiting(self) -> int:
+        """Return the number of messages in the mailbox. Thread-safe."""
+        return self.actor_inbox.qsize()  # type: ignore[attr-defined,no-any-return]  # it is a SimpleQueue
+
     def started(self) -> None:
         """Called before the first message, unless this incarnation has already been replaced."""
 

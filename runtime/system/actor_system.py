@@ -10,7 +10,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pykka
 
@@ -24,6 +24,24 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from kcm.runtime.system.mailbox_waits import MailboxWaits
+
+
+class ActorFacts(NamedTuple):
+    """State of an actor, as any thread sees it.
+
+    mailbox: number of messages that wait.
+    turns: as of Actor: odd while it starts or handles a message.
+    hung_threads: threads of earlier incarnations that have not returned.
+    has_thread: it has a thread of its own, instead of the carrier's.
+    """
+
+    name: str
+    incarnation: int
+    mailbox: int
+    turns: int
+    hung_threads: int
+    has_thread: bool
+
 
 Tap = Callable[[str, str, bytes], None]  # (sender, receiver, frame), before delivery
 Mishap = Callable[[str, str, str, BaseException], None]  # (actor, activity, key or "", exception)
@@ -276,6 +294,21 @@ class ActorSystem:
         residents = list(self._residents.items())
         threads = ((name, resident.actor.thread) for name, resident in residents if resident.actor.turns % 2)
         return {thread: name for name, thread in threads if thread is not None}
+
+    def facts(self) -> list[ActorFacts]:
+        """Return the state of each living actor. Any thread; sends no message."""
+        return [
+            ActorFacts(
+                name=name,
+                incarnation=resident.context.incarnation,
+                mailbox=resident.actor.waiting(),
+                turns=resident.actor.turns,
+                hung_threads=len(self.stragglers(name)),
+                has_thread=not resident.context.never_blocks,
+            )
+            for name, resident in list(self._residents.items())
+            if not resident.stopped.is_set()
+        ]
 
     def incarnation(self, name: str) -> int:
         """Return the number of the newest incarnation of this name, alive or not; 0 if there was none."""

@@ -20,7 +20,14 @@ from kcm.actors.engine.controller.retries import (
     report_pass,
 )
 from kcm.actors.engine.controller.settings import PassSettings, QueueSettings
-from kcm.actors.engine.vitals import InWork, KeyProgress, PassDescription, QueueDescription, SyncHistory
+from kcm.actors.engine.vitals import (
+    InWork,
+    KeyProgress,
+    PassDescription,
+    QueueDescription,
+    SourceLoad,
+    SyncHistory,
+)
 from kcm.actors.reconciliation import RequeueAfter, Running
 from kcm.runtime.scheduling.work_queue import WorkQueue
 from kcm.runtime.tables.view import AnyTable
@@ -69,6 +76,8 @@ class TaskSource(Protocol):
 
 class KeyQueue:
     """Work queue of the controller, with the retries of its keys."""
+
+    is_pass = False
 
     def __init__(
         self,
@@ -132,6 +141,12 @@ class KeyQueue:
     def pending(self) -> int:
         queue = self.queue
         return len(queue) + queue.delayed + queue.processing
+
+    def counted(self) -> SourceLoad:
+        queue = self.queue
+        oldest = queue.oldest()
+        longest = None if oldest is None else InWork(self.name, str(oldest[0]), oldest[1])
+        return SourceLoad(len(queue), queue.delayed, queue.processing, longest)
 
     def known_keys(self) -> int | None:
         return sum(map(len, self._objects)) if self._objects else None
@@ -209,6 +224,7 @@ class _KeyTask:
 class PeriodicPass:
     """Periodic pass of the controller: a source with one task, which is the pass itself."""
 
+    is_pass = True
     key = ""
 
     def __init__(
@@ -256,6 +272,12 @@ class PeriodicPass:
 
     def pending(self) -> int:
         return 0 if self._due == math.inf else 1
+
+    def counted(self) -> SourceLoad:
+        since, due = self._running_since, self._due
+        if since is not None:
+            return SourceLoad(0, 0, 1, InWork(self.queue, self.key, since))
+        return SourceLoad(0, 0, 0, None, due=None if due == math.inf else due)
 
     def known_keys(self) -> int | None:
         return None

@@ -160,10 +160,12 @@ class ControllerManager(Actor):
                 if self._knows(name):
                     self._steering.paused.add(name)
                     self.tell(controller_name(name), message)
+                    self._publish_vitals()
             case Resume(controller=name):
                 if self._knows(name):
                     self._steering.paused.discard(name)
                     self.tell(controller_name(name), message)
+                    self._publish_vitals()
             case StartChild(owner=owner, kind=kind, name=name):
                 self._start_child(owner, kind, name)
             case StopChild(owner=owner, kind=kind, name=name):
@@ -390,5 +392,7 @@ class ControllerManager(Actor):
             draining=self._shutdown.begun,
             children=self._children.known_vitals(),
             at=self.clock.monotonic(),
+            wanted=frozenset(self._steering.wanted(self._plan)),
+            paused=frozenset(self._steering.paused),
         )
         self._vitals.say(self.name, vitals)

@@ -167,6 +167,7 @@ class Children:
                 gave_up=child.gave_up,
                 started_at=child.started_at,
                 busy_since=child.busy_since if child.is_slow else None,
+                owner=child.owner,
             )
             for name, child in self._children.items()
         }

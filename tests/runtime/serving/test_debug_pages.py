@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
+from msgspec import Struct
 from msgspec.structs import replace
 
 from kcm.runtime.serving.authorization import PathsAllowed
@@ -29,6 +30,12 @@ class Shop:
             case "/broken":
                 raise RuntimeError("no stock")
         raise LookupError(path)
+
+    def controller_states(self) -> Struct:
+        raise NotImplementedError
+
+    def controller_details(self, controller: str) -> Struct:
+        raise NotImplementedError(controller)
 
     def activities(self) -> Mapping[int, Mapping[str, str]]:
         return {}
