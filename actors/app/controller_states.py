@@ -30,6 +30,17 @@ from kcm.runtime.system.actor_system import ActorFacts, ActorSystem
 from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.table import Table
 
+DISABLED = "Disabled"
+SKIPPED = "Skipped"  # its requirement is not met
+STANDBY = "Standby"  # another process leads
+STARTING = "Starting"  # it waits for its tables
+RUNNING = "Running"
+PAUSING = "Pausing"  # it starts no reconciliation, and some are in progress
+PAUSED = "Paused"  # no reconciliation is in progress
+RESTARTING = "Restarting"
+FAILED = "Failed"  # it failed too often, and is left stopped
+STOPPING = "Stopping"  # the process shuts down
+
 
 class QueueState(Struct, frozen=True, kw_only=True, rename="camel"):
     """State of one work queue."""
@@ -83,14 +94,12 @@ class ControllerState(Struct, frozen=True, kw_only=True, rename="camel"):
     """State of one controller. Numbers without a queue are the sum of all queues."""
 
     name: str
-    # Disabled, Skipped (its requirement is not met), Standby (another process leads), Starting, Running, Paused,
-    # Restarting, Failed (it failed too often and is left stopped) or Stopping (the process shuts down).
-    state: str
+    state: str  # one of those above
     reason: str  # why it is not Running, in one line; "" if the state says it all
     problem: str  # text of its health check; "" while that passes
     condition: str  # short form of the problem: stuck, deaf, failing, starved, …
     enabled: bool
-    paused: bool
+    paused: bool  # it starts no reconciliation
     ready: bool  # it may reconcile: its tables are complete, and contain its earlier writes
     client: str  # name of its API client, whose rate limit it shares with other controllers of this client
     actor: str  # name of its actor, in `actors`
@@ -223,11 +232,8 @@ class StateReader:
             actors=tuple(self._actor(name, moment) for name in self._names(moment)),
         )
 
-    def details(self, name: str) -> ControllerDetails:
-        """Return the state of one controller. name: or alias. Raises LookupError."""
-        spec = next((spec for spec in self._specs if name in (spec.name, *spec.aliases)), None)
-        if spec is None:
-            raise LookupError(f'controllers "{name}" not found')
+    def details(self, spec: ControllerSpec) -> ControllerDetails:
+        """Return the state of one controller and its actors."""
         moment = self._moment()
         state, manager = self._controller(spec, moment), moment.manager
         owned = [actor for actor, child in manager.children.items() if child.owner == spec.name]
@@ -243,6 +249,11 @@ class StateReader:
 
     def state(self, spec: ControllerSpec) -> ControllerState:
         return self._controller(spec, self._moment())
+
+    def leader(self) -> str | None:
+        """Return the holder of the lease, "" if it is unknown; None if this process leads."""
+        manager = self._vitals.of(MANAGER, ManagerVitals) or NOTHING_YET
+        return None if manager.leading else manager.leader
 
     def _moment(self) -> _Moment:
         now = self._clock.monotonic()
@@ -336,7 +347,7 @@ class StateReader:
             problem=str(trouble or ""),
             condition="" if trouble is None else shown_of(trouble),
             enabled=name in moment.manager.wanted,
-            paused=name in moment.manager.paused,
+            paused=vitals.paused if vitals is not None else name in moment.manager.paused,
             ready=vitals is not None and vitals.ready,
             client=spec.client or name,
             actor=actor,
@@ -388,27 +399,28 @@ class StateReader:
         manager, actor = moment.manager, controller_name(spec.name)
         child = manager.children.get(actor)
         if spec.name not in manager.wanted:
-            if spec.name in self._skipped:
-                return "Skipped", spec.needs
-            return "Disabled", ""
+            return (SKIPPED, spec.needs) if spec.name in self._skipped else (DISABLED, "")
         if manager.draining:
-            return "Stopping", "the process shuts down"
+            return STOPPING, "the process shuts down"
         if child is None:
-            return "Standby", f"{manager.leader or 'another process'} leads" if not manager.leading else "not started"
+            if manager.leading:
+                return STARTING, "its start is due"
+            return STANDBY, f"{manager.leader or 'another process'} leads"
         if child.gave_up:
-            return "Failed", f"failed too often and is left stopped: {child.last_error}"
+            return FAILED, f"failed too often and is left stopped: {child.last_error}"
         if actor not in moment.facts:
-            if child.started_at is None and not child.failures:
-                return "Starting", "its start is due"
-            return "Restarting", child.last_error
+            is_first = child.started_at is None and not child.failures
+            return (STARTING, "its start is due") if is_first else (RESTARTING, child.last_error)
         if vitals is None:
-            return "Starting", "has not said anything yet"
+            return STARTING, "has not said anything yet"
         if not vitals.ready:
-            tables = ", ".join(vitals.waiting_for_tables)
-            return "Starting", f"waits for {tables or 'its own earlier writes'}"
-        if spec.name in manager.paused:
-            return "Paused", ""
-        return "Running", ""
+            return STARTING, f"waits for {', '.join(vitals.waiting_for_tables) or 'its own earlier writes'}"
+        if vitals.paused or spec.name in manager.paused:
+            running = sum(source.counted().in_work for source in vitals.sources)
+            if running:
+                return PAUSING, f"{running} reconciliations are in progress"
+            return (PAUSED, "") if vitals.paused else (PAUSING, "")
+        return RUNNING, ""
 
 
 def _queue(source: SourceVitals, now: float) -> QueueState:

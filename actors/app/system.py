@@ -17,13 +17,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import orjson
+from msgspec import Struct
 
 from kcm.actors.app.assembly import manager_spec, plan_manager
 from kcm.actors.app.controller_plans import ownership
-from kcm.actors.app.controller_states import ControllerDetails, StateReader, SystemState
+from kcm.actors.app.controller_states import StateReader
 from kcm.actors.app.health import Check, has_begun
 from kcm.actors.app.manager_supervision import ManagerSupervision
 from kcm.actors.app.shared_parts import CONTROLLER_MANAGER, Assembly
+from kcm.actors.app.steering import SystemControl
 from kcm.actors.app.system_parts import (
     check_arguments,
     labels_of_actor,
@@ -70,6 +72,7 @@ from kcm.runtime.metrics.families import CARRIERS, HUNG_THREADS
 from kcm.runtime.metrics.registry import Metrics, Reading
 from kcm.runtime.process.from_async import in_thread
 from kcm.runtime.scheduling.clock import Clock, SystemClock
+from kcm.runtime.serving.debug_pages import PendingChange
 from kcm.runtime.system.actor import Journal
 from kcm.runtime.system.actor_system import ActorSystem, Spawner, ThreadSpawner
 from kcm.runtime.system.vitals import Vitals
@@ -409,8 +412,8 @@ class ControllerSystem:
     # State.
 
     @cached_property
-    def _states(self) -> StateReader:
-        return StateReader(
+    def _control(self) -> SystemControl:
+        states = StateReader(
             actors=self.actors,
             vitals=self.vitals,
             tables=self.tables,
@@ -420,16 +423,17 @@ class ControllerSystem:
             informers_of={name: plan.tables for name, plan in self._plan.controllers.items()},
             checks=self.checks(),
         )
+        return SystemControl(specs=self.controllers, states=states, actors=self.actors)
 
-    def controller_states(self) -> SystemState:
-        """Return the state of all controllers and actors, without sending messages: also while actors hang."""
+    def shown(self, collection: str, name: str) -> Struct:
+        """Return the content of a page; see RunningSystem."""
         self._require_own_process()
-        return self._states.system()
+        return self._control.shown(collection, name)
 
-    def controller_details(self, controller: str) -> ControllerDetails:
-        """Return the state of one controller and its actors. controller: name or alias. Raises LookupError."""
+    def change(self, collection: str, name: str, action: str, settings: Mapping[str, object]) -> PendingChange:
+        """Request a change for a page; see RunningSystem."""
         self._require_own_process()
-        return self._states.details(controller)
+        return self._control.change(collection, name, action, settings)
 
     @property
     def clusters(self) -> tuple[str, ...]:

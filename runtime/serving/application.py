@@ -10,11 +10,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from msgspec import Struct
 
 from kcm.runtime.http.server.request import COMPRESSED_FROM, NO_SNIFFING, TEXT, Connection, HttpRequest
+from kcm.runtime.serving.authorization import PageUser
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-LARGEST_BODY = 1024 * 1024  # bytes; the only page that takes a body takes a number
+LARGEST_BODY = 1024 * 1024  # bytes; pages take a number, or a few settings
 
 
 class PageResponse(Struct, frozen=True, kw_only=True):
@@ -36,12 +37,13 @@ def text_page(text: str, *, status: int = 200) -> PageResponse:
 class PageRequest(HttpRequest):
     """Request whose response is produced by a task."""
 
-    __slots__ = ("task",)
+    __slots__ = ("task", "user")
 
     def __init__(self, connection: Connection) -> None:
         HttpRequest.__init__(self, connection)
         self.refusal: PageResponse | None = None
         self.task: asyncio.Task[None] | None = None  # task that produces the page
+        self.user: PageUser | None = None  # set once the request is authorized
 
     @property
     def path(self) -> str:
@@ -109,7 +111,7 @@ class Application:
         return text_page("the body is too large\n", status=413)
 
     def needs_body(self, request: PageRequest) -> bool:
-        return request.method == "PUT"
+        return request.method in ("PUT", "POST")
 
     def too_late(self) -> PageResponse:
         return text_page("the body did not arrive in time\n", status=408)

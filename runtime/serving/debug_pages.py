@@ -8,6 +8,24 @@ from typing import Protocol
 from msgspec import Struct
 
 
+class ChangeRefusedError(Exception):
+    """A requested change makes no sense in the present state. The text is one line for the user."""
+
+
+class PendingChange(Protocol):
+    """Change that was requested."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Report whether the state was not as requested, so that a message was sent."""
+
+    def is_done(self) -> bool:
+        """Report whether the change is visible. Does not block."""
+
+    def result(self) -> Struct:
+        """Return the present state of what was changed."""
+
+
 class RunningSystem(Protocol):
     """Interface of a system of actors for its pages. ControllerSystem implements it."""
 
@@ -19,11 +37,18 @@ class RunningSystem(Protocol):
         Raises LookupError for an unknown page, TimeoutError if the controller does not respond.
         """
 
-    def controller_states(self) -> Struct:
-        """Return the response to GET /controllers, to be encoded as JSON. Does not block."""
+    def shown(self, collection: str, name: str) -> Struct:
+        """Return the response to GET /COLLECTION, or /COLLECTION/NAME, to be encoded as JSON. Does not block.
 
-    def controller_details(self, controller: str) -> Struct:
-        """Return the response to GET /controllers/NAME. Does not block. Raises LookupError for an unknown name."""
+        Raises LookupError for an unknown name.
+        """
+
+    def change(self, collection: str, name: str, action: str, settings: Mapping[str, object]) -> PendingChange:
+        """Request a change, of POST /COLLECTION/NAME/ACTION. Does not block.
+
+        settings: of the request's body.
+        Raises LookupError for an unknown name, ValueError for invalid settings, ChangeRefusedError.
+        """
 
     def activities(self) -> Mapping[int, Mapping[str, str]]:
         """Return labels of what each busy thread is doing now, by the thread's ident."""

@@ -29,7 +29,7 @@ from kcm.runtime.serving.authorization import (
     internal_error,
     unauthorized_status,
 )
-from kcm.runtime.serving.control_pages import CONTROL_PATHS, control_page
+from kcm.runtime.serving.control_pages import FORBIDDEN, ControlPages, is_change, is_control_path, log_change
 from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
 from kcm.runtime.serving.local_hosts import names_this_host
@@ -80,11 +80,14 @@ def build_application(
 ) -> Application:
     """Return an application that serves the site to authorized users; others get a 403 for every path, known or not.
 
-    authenticator: None if all requests are anonymous.
+    authenticator: None if all requests are anonymous, which may change nothing on the control pages.
     local: refuse requests whose Host header does not name this host. Otherwise a foreign web page in a browser on this
         host could have its own name resolved to loopback, and read what is served without credentials (DNS rebinding).
     """
-    page = _authorized(site, authenticator or NobodyKnown(), authorizer, _routed(_pages(site), site.debug))
+    control = None
+    if site.debug is not None:
+        control = ControlPages(site.debug, clock=site.clock, log=site.log, is_read_only=authenticator is None)
+    page = _authorized(site, authenticator or NobodyKnown(), authorizer, _routed(_pages(site), site.debug, control))
     if local:
         page = _for_this_host(site, page)
     return Application(_recovered(site, page), now=site.clock.now, log=site.log)
@@ -172,21 +175,25 @@ def _authorized(
             return text_page(internal_error(target, error), status=500)
         meter.authorized(ALLOWED_LABEL if decision.is_allowed else NO_OPINION_LABEL, began=began)
         if decision.is_allowed:
+            request.user = user
             return await page(request)
-        site.log.debug("page refused", verb=attributes.verb, path=attributes.path, user=user.name)
+        if is_change(request.path, request.method):
+            log_change(site.log, user, request.path, FORBIDDEN, error=decision.reason)
+        else:
+            site.log.debug("page refused", verb=attributes.verb, path=attributes.path, user=user.name)
         return _json(forbidden_status(attributes, decision.reason), status=403)
 
     return authorize
 
 
-def _routed(pages: Mapping[str, PageFunction], debug: DebugPages | None) -> PageFunction:
+def _routed(pages: Mapping[str, PageFunction], debug: DebugPages | None, control: ControlPages | None) -> PageFunction:
     async def route(request: PageRequest) -> PageResponse:
         path = request.path
         page = pages.get(path)
         if page is not None:
             return await page(request)
-        if debug is not None and path.startswith(CONTROL_PATHS):
-            return control_page(debug, request)
+        if control is not None and is_control_path(path):
+            return await control.page(request)
         if debug is not None and path.startswith(CONTROLLERS):
             controller, slash, rest = path.removeprefix(CONTROLLERS).partition("/")
             if controller:

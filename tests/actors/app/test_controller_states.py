@@ -25,12 +25,12 @@ FEW = [spec for spec in BUILT_IN if spec.name in (NAME, "deployment-controller")
 
 
 def states_of(system: ControllerSystem) -> dict[str, Any]:
-    states: dict[str, Any] = orjson.loads(msgspec.json.encode(system.controller_states()))
+    states: dict[str, Any] = orjson.loads(msgspec.json.encode(system.shown("controllers", "")))
     return states
 
 
 def controller(system: ControllerSystem, name: str) -> dict[str, Any]:
-    details: dict[str, Any] = orjson.loads(msgspec.json.encode(system.controller_details(name)))
+    details: dict[str, Any] = orjson.loads(msgspec.json.encode(system.shown("controllers", name)))
     found: dict[str, Any] = details["controller"]
     return found
 
@@ -79,12 +79,11 @@ def test_all_controllers_and_actors_are_shown_with_their_states(cluster: Simulat
     assert set(zones) == {"node-lifecycle-controller"}
     assert actor(manager, "informer:v1/nodes")["table"]["objects"] == 3
 
-
-    details = manager.controller_details("nodelifecycle")
-    assert details.controller.name == "node-lifecycle-controller"
-    assert {actor.kind for actor in details.actors} == {"controller", "zone-eviction-queue", "informer"}
+    details = orjson.loads(msgspec.json.encode(manager.shown("controllers", "nodelifecycle")))
+    assert details["controller"]["name"] == "node-lifecycle-controller"
+    assert {actor["kind"] for actor in details["actors"]} == {"controller", "zone-eviction-queue", "informer"}
     with pytest.raises(LookupError, match='"nobody" not found'):
-        manager.controller_details("nobody")
+        manager.shown("controllers", "nobody")
 
 
 def test_failing_queue_is_shown_with_its_error_and_age(cluster: SimulatedCluster) -> None:

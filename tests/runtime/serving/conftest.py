@@ -18,6 +18,7 @@ from kcm.runtime.http.server.server import HttpServer
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.version import Version
 from kcm.runtime.serving.application import LARGEST_BODY, Application, PageRequest
+from kcm.runtime.serving.authentication import PageAuthenticator
 from kcm.runtime.serving.authorization import EverythingAllowed, PageAuthorizer
 from kcm.runtime.serving.health import HealthChecks
 from kcm.runtime.serving.profiling import Profiler
@@ -103,18 +104,21 @@ def site(log: Any, verbosities: list[int]) -> Site:
 
 @pytest.fixture
 def request_page(site: Site) -> RequestPage:
-    """Return request_page(path, authorizer=…, method=…, headers=…, data=…, profiling=…), which returns a page."""
+    """Return a function that requests a page: (path, authorizer=…, authenticator=…, method=…, headers=…, data=…)."""
 
     def request_it(
         path: str,
         *,
         authorizer: PageAuthorizer | None = None,
+        authenticator: PageAuthenticator | None = None,
         method: str = "GET",
         profiling: bool = True,
         **request: Any,
     ) -> Answer:
         async def exchange() -> Answer:
-            application = build_application(replace(site, profiling=profiling), authorizer or EverythingAllowed())
+            application = build_application(
+                replace(site, profiling=profiling), authorizer or EverythingAllowed(), authenticator=authenticator
+            )
             async with client_of(application) as client, client.request(method, path, **request) as response:
                 return Answer(response.status, dict(response.headers), await response.text())
 

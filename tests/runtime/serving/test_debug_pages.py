@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kcm.runtime.serving.authorization import PathsAllowed
-from kcm.runtime.serving.debug_pages import DebugPages
+from kcm.runtime.serving.debug_pages import DebugPages, PendingChange
 from kcm.runtime.serving.site import Site
 from tests.runtime.serving.conftest import RequestPage
 
@@ -31,11 +31,11 @@ class Shop:
                 raise RuntimeError("no stock")
         raise LookupError(path)
 
-    def controller_states(self) -> Struct:
-        raise NotImplementedError
+    def shown(self, collection: str, name: str) -> Struct:
+        raise NotImplementedError(collection, name)
 
-    def controller_details(self, controller: str) -> Struct:
-        raise NotImplementedError(controller)
+    def change(self, collection: str, name: str, action: str, settings: Mapping[str, object]) -> PendingChange:
+        raise NotImplementedError(collection, name, action, settings)
 
     def activities(self) -> Mapping[int, Mapping[str, str]]:
         return {}

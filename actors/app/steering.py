@@ -1,0 +1,145 @@
+"""Changes of running controllers that users request: which make sense now, their messages, and when they are visible.
+
+The messages are those that actors also send each other, so a journal contains them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from msgspec import Struct
+
+from kcm.actors.app.controller_states import (
+    DISABLED,
+    FAILED,
+    PAUSED,
+    PAUSING,
+    RESTARTING,
+    SKIPPED,
+    STANDBY,
+    STARTING,
+    STOPPING,
+    ControllerState,
+    StateReader,
+)
+from kcm.actors.reconciliation.actor_names import MANAGER
+from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.protocols.messages.lifecycle import Disable, Enable, Pause, Restart, Resume
+from kcm.runtime.serving.debug_pages import ChangeRefusedError, PendingChange
+from kcm.runtime.system.actor_system import ActorSystem
+
+MESSAGES: dict[str, Callable[[str], Any]] = {
+    "enable": Enable,
+    "disable": Disable,
+    "pause": Pause,
+    "resume": Resume,
+    "restart": Restart,
+    "drain": Pause,  # which keeps what is in progress; the change is done once nothing is
+}
+
+
+class SystemControl:
+    """Pages that show and change a system; implements that part of RunningSystem."""
+
+    def __init__(self, *, specs: Sequence[ControllerSpec], states: StateReader, actors: ActorSystem) -> None:
+        self._specs, self.states, self._actors = tuple(specs), states, actors
+
+    def shown(self, collection: str, name: str) -> Struct:
+        if collection != "controllers":
+            raise LookupError(f"{collection} not found")
+        return self.states.details(self._spec(name)) if name else self.states.system()
+
+    def change(self, collection: str, name: str, action: str, settings: Mapping[str, object]) -> PendingChange:
+        if collection != "controllers":
+            raise LookupError(f"{collection} not found")
+        if settings:
+            raise ValueError(f"{action} takes no settings, and got {', '.join(settings)}")
+        tell = partial(self._actors.tell, MANAGER)
+        return change_controller(self._spec(name), action, states=self.states, tell=tell)
+
+    def _spec(self, name: str) -> ControllerSpec:
+        """Return the spec with this name or alias. Raises LookupError."""
+        spec = next((spec for spec in self._specs if name in (spec.name, *spec.aliases)), None)
+        if spec is None:
+            raise LookupError(f'controllers "{name}" not found')
+        return spec
+
+
+class ControllerChange(Struct, frozen=True):
+    """Change of one controller; implements PendingChange. read: returns its present state."""
+
+    action: str
+    before: ControllerState
+    is_needed: bool
+    read: Callable[[], ControllerState]
+
+    def is_done(self) -> bool:
+        return is_visible(self.action, self.before, self.read()) if self.is_needed else True
+
+    def result(self) -> ControllerState:
+        return self.read()
+
+
+def change_controller(
+    spec: ControllerSpec, action: str, *, states: StateReader, tell: Callable[[Any], None]
+) -> ControllerChange:
+    """Request a change of a controller from the manager. Raises ChangeRefusedError. tell: sends it a message."""
+    state = states.state(spec)
+    error = refusal(action, state, leader=states.leader())
+    if error:
+        raise ChangeRefusedError(f"cannot {action} {spec.name}: {error}")
+    is_needed = not is_as_requested(action, state)
+    if is_needed:
+        tell(MESSAGES[action](spec.name))
+    return ControllerChange(action, state, is_needed, lambda: states.state(spec))
+
+
+def refusal(action: str, state: ControllerState, *, leader: str | None) -> str:
+    """Return why an action makes no sense in this state; "" if it does. leader: None if this process leads."""
+    if state.state == STOPPING:
+        return state.reason
+    if leader is not None:
+        return f"this process does not lead; the leader is {leader or 'unknown'}"
+    if state.state == SKIPPED:
+        return f"it is skipped, because it needs {state.reason}"
+    if state.state == STANDBY:
+        return state.reason
+    if state.state == DISABLED and action not in ("enable", "disable"):
+        return "it is disabled"
+    return ""
+
+
+def is_as_requested(action: str, state: ControllerState) -> bool:
+    """Report whether nothing has to be changed."""
+    match action:
+        case "enable":
+            return state.enabled and state.state != FAILED
+        case "disable":
+            return not state.enabled
+        case "pause":
+            return state.state in (PAUSED, PAUSING)
+        case "resume":
+            return not state.paused and state.state not in (PAUSED, PAUSING)
+        case "drain":
+            return state.state == PAUSED
+        case _:
+            return False
+
+
+def is_visible(action: str, before: ControllerState, state: ControllerState) -> bool:
+    """Report whether the effect of an action is visible."""
+    match action:
+        case "enable":
+            return state.enabled and state.state not in (STARTING, RESTARTING)
+        case "disable":
+            return not state.enabled and state.up_seconds is None
+        case "pause":
+            return state.paused
+        case "resume":
+            return not state.paused and state.state not in (PAUSED, PAUSING)
+        case "drain":
+            return state.state == PAUSED
+        case _:
+            return state.incarnation > before.incarnation and state.state not in (STARTING, RESTARTING)
