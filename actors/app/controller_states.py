@@ -7,7 +7,6 @@ have camelCase names; "Seconds" are durations up to `at`. Documented in docs/ope
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 
 from msgspec import Struct
 
@@ -24,6 +23,7 @@ from kcm.actors.reconciliation.actor_names import (
     table_of,
 )
 from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.protocols.times import format_micro_time
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.serving.health import shown_of
 from kcm.runtime.system.actor_system import ActorFacts, ActorSystem
@@ -95,7 +95,7 @@ class ControllerState(Struct, frozen=True, kw_only=True, rename="camel"):
 
     name: str
     state: str  # one of those above
-    reason: str  # why it is not Running, in one line; "" if the state says it all
+    reason: str  # why it is not Running, in one line; "" for Running
     problem: str  # text of its health check; "" while that passes
     condition: str  # short form of the problem: stuck, deaf, failing, starved, …
     enabled: bool
@@ -154,7 +154,7 @@ class ActorState(Struct, frozen=True, kw_only=True, rename="camel"):
     mailbox: int  # messages that wait
     handled: int  # messages that this incarnation has handled
     busy_seconds: float  # for how long it has handled the same message, as far as was observed; 0 while idle
-    doing: str  # what it says of that message
+    doing: str  # its description of that message
     hung_threads: int  # threads of earlier incarnations that have not returned
     has_thread: bool  # it has a thread of its own, because it may block
     table: TableState | None  # of an informer
@@ -163,7 +163,7 @@ class ActorState(Struct, frozen=True, kw_only=True, rename="camel"):
 class SystemState(Struct, frozen=True, kw_only=True, rename="camel"):
     """Response to GET /controllers."""
 
-    at: datetime
+    at: str  # RFC 3339, with microseconds
     leading: bool
     leader: str  # holder of the lease as last seen; "" without leader election
     stopping: bool
@@ -174,7 +174,7 @@ class SystemState(Struct, frozen=True, kw_only=True, rename="camel"):
 class ControllerDetails(Struct, frozen=True, kw_only=True, rename="camel"):
     """Response to GET /controllers/NAME. actors: its own, those that it requested, and its informers."""
 
-    at: datetime
+    at: str  # RFC 3339, with microseconds
     leading: bool
     leader: str
     stopping: bool
@@ -183,7 +183,7 @@ class ControllerDetails(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class _Moment(Struct, frozen=True):
-    """What all states of one response are computed from."""
+    """Values from which all states of one response are computed."""
 
     now: float
     manager: ManagerVitals
@@ -224,7 +224,7 @@ class StateReader:
         moment = self._moment()
         manager = moment.manager
         return SystemState(
-            at=datetime.fromtimestamp(self._clock.now(), UTC),
+            at=format_micro_time(self._clock.now()),
             leading=manager.leading,
             leader=manager.leader,
             stopping=manager.draining,
@@ -239,7 +239,7 @@ class StateReader:
         owned = [actor for actor, child in manager.children.items() if child.owner == spec.name]
         names = [name for name in (state.actor, *owned, *state.informers) if name in moment.facts or name in owned]
         return ControllerDetails(
-            at=datetime.fromtimestamp(self._clock.now(), UTC),
+            at=format_micro_time(self._clock.now()),
             leading=manager.leading,
             leader=manager.leader,
             stopping=manager.draining,

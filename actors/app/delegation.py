@@ -19,7 +19,8 @@ from kcm.runtime.client.transport import HttpTransport
 from kcm.runtime.metrics.families import TRANSPORT_CALLS
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.serving.authentication import ProxyHeaders
+from kcm.runtime.serving.authentication import BearerAuthenticator, ProxyHeaders, UnauthorizedError
+from kcm.runtime.serving.authorization import NO_OPINION, PageAttributes, PageAuthorizer, PageDecision, PageUser
 from kcm.runtime.serving.cluster_authentication import NAME, NAMESPACE, ClusterAuthentication, LookupFailedError
 from kcm.runtime.serving.reviews import (
     ACCESS_REQUESTS,
@@ -38,12 +39,36 @@ CLIENT = "delegated-auth"  # sender of reviews and of the lookup, in user agents
 PROGRAM = "kube-controller-manager"
 
 
+class LateReviews:
+    """Reviews by an API server that is started after the pages are served, as the embedded one."""
+
+    def __init__(self, options: Options, *, clock: Clock, metrics: Metrics) -> None:
+        self._options, self._clock, self._metrics = options, clock, metrics
+        self._tokens: TokenReviews | None = None
+        self._access: AccessReviews | None = None
+
+    def connect(self, server: HttpTransport) -> None:
+        """Let this server review from now on."""
+        self._access = _access_reviews(self._options, server, clock=self._clock, metrics=self._metrics)
+        self._tokens = _token_reviews(self._options, server, clock=self._clock, metrics=self._metrics)
+
+    async def user(self, token: str) -> PageUser:
+        if self._tokens is None:
+            raise UnauthorizedError("the API server that reviews tokens has not been started yet")
+        return await self._tokens.user(token)
+
+    async def decide(self, attributes: PageAttributes) -> PageDecision:
+        return NO_OPINION if self._access is None else await self._access.decide(attributes)
+
+
 class Delegation(msgspec.Struct, frozen=True, kw_only=True):
     """Authenticator, authorizer and settings that an API server provides for the pages; None where it provides none."""
 
-    tokens: TokenReviews | None = None
-    access: AccessReviews | None = None
+    tokens: BearerAuthenticator | None = None
+    access: PageAuthorizer | None = None
     published: ClusterAuthentication | None = None
+    # Reviews by the embedded API server, among the two above; None without it.
+    late: LateReviews | None = None
 
     def headers(self, options: Options) -> ProxyHeaders:
         """Return the current headers of proxies: those of the flags if there is a file of authorities of proxies."""
@@ -74,7 +99,8 @@ def delegate(
 
     closing: closes the connections.
     wait: waits some seconds, and returns True to give up; for an API server that does not respond yet.
-    embeds_cluster: only flags name API servers, not the environment of a pod.
+    embeds_cluster: only flags name API servers, not the environment of a pod. Without flags the embedded API server
+        reviews, once it is passed to LateReviews.connect.
 
     Raises ConfigError for an unusable kubeconfig, LookupFailedError.
     """
@@ -93,42 +119,51 @@ def delegate(
         return transports[kubeconfig]
 
     authentication, authorization = options.authentication, options.authorization
-    tokens: TokenReviews | None = None
+    late = LateReviews(options, clock=clock, metrics=metrics) if embeds_cluster else None
+    tokens: BearerAuthenticator | None = late
     published: ClusterAuthentication | None = None
     server = transport_of(authentication.kubeconfig)
     if server is not None:
-        client = ReviewClient(
-            server,
-            client=CLIENT,
-            metrics=metrics,
-            requests=TOKEN_REQUESTS,
-            seconds=TOKEN_SECONDS,
-            now=clock.monotonic,
-        )
-        tokens = TokenReviews(client, ttl=authentication.token_webhook_cache_ttl, now=clock.monotonic)
+        tokens = _token_reviews(options, server, clock=clock, metrics=metrics)
         published = _published(options, closing, server, log=log, wait=wait)
     elif not embeds_cluster:
         _log_missing_lookup(options, log)
-    access: AccessReviews | None = None
+    access: PageAuthorizer | None = late
     server = transport_of(authorization.kubeconfig)
     if server is not None:
-        client = ReviewClient(
-            server,
-            client=CLIENT,
-            metrics=metrics,
-            requests=ACCESS_REQUESTS,
-            seconds=ACCESS_SECONDS,
-            now=clock.monotonic,
-        )
-        access = AccessReviews(
-            client,
-            allowed_ttl=authorization.webhook_cache_authorized_ttl,
-            denied_ttl=authorization.webhook_cache_unauthorized_ttl,
-            now=clock.monotonic,
-        )
+        access = _access_reviews(options, server, clock=clock, metrics=metrics)
     elif not embeds_cluster:
         log.warning("No authorization-kubeconfig provided, so SubjectAccessReview of authorization tokens won't work.")
-    return Delegation(tokens=tokens, access=access, published=published)
+    return Delegation(tokens=tokens, access=access, published=published, late=late)
+
+
+def _token_reviews(options: Options, server: HttpTransport, *, clock: Clock, metrics: Metrics) -> TokenReviews:
+    client = ReviewClient(
+        server,
+        client=CLIENT,
+        metrics=metrics,
+        requests=TOKEN_REQUESTS,
+        seconds=TOKEN_SECONDS,
+        now=clock.monotonic,
+    )
+    return TokenReviews(client, ttl=options.authentication.token_webhook_cache_ttl, now=clock.monotonic)
+
+
+def _access_reviews(options: Options, server: HttpTransport, *, clock: Clock, metrics: Metrics) -> AccessReviews:
+    client = ReviewClient(
+        server,
+        client=CLIENT,
+        metrics=metrics,
+        requests=ACCESS_REQUESTS,
+        seconds=ACCESS_SECONDS,
+        now=clock.monotonic,
+    )
+    return AccessReviews(
+        client,
+        allowed_ttl=options.authorization.webhook_cache_authorized_ttl,
+        denied_ttl=options.authorization.webhook_cache_unauthorized_ttl,
+        now=clock.monotonic,
+    )
 
 
 def _published(

@@ -21,11 +21,9 @@ from msgspec import Struct
 
 from kcm.actors.app.assembly import manager_spec, plan_manager
 from kcm.actors.app.controller_plans import ownership
-from kcm.actors.app.controller_states import StateReader
 from kcm.actors.app.health import Check, has_begun
 from kcm.actors.app.manager_supervision import ManagerSupervision
 from kcm.actors.app.shared_parts import CONTROLLER_MANAGER, Assembly
-from kcm.actors.app.steering import SystemControl
 from kcm.actors.app.system_parts import (
     check_arguments,
     labels_of_actor,
@@ -72,7 +70,6 @@ from kcm.runtime.metrics.families import CARRIERS, HUNG_THREADS
 from kcm.runtime.metrics.registry import Metrics, Reading
 from kcm.runtime.process.from_async import in_thread
 from kcm.runtime.scheduling.clock import Clock, SystemClock
-from kcm.runtime.serving.debug_pages import PendingChange
 from kcm.runtime.system.actor import Journal
 from kcm.runtime.system.actor_system import ActorSystem, Spawner, ThreadSpawner
 from kcm.runtime.system.vitals import Vitals
@@ -82,9 +79,11 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
     from structlog.typing import FilteringBoundLogger
 
+    from kcm.actors.app.controller_changes import SystemControl
     from kcm.actors.app.manager_view import SystemView
     from kcm.actors.app.webhooks import MakeHost
     from kcm.actors.engine.webhooks.settings import WebhookServing
+    from kcm.runtime.serving.debug_pages import PendingChange
 
 HALT_WITHIN = 5.0  # seconds
 FORKED = "this process was forked from the one that runs the controllers, and has none of their threads"
@@ -413,6 +412,9 @@ class ControllerSystem:
 
     @cached_property
     def _control(self) -> SystemControl:
+        from kcm.actors.app.controller_changes import SystemControl  # only for pages
+        from kcm.actors.app.controller_states import StateReader
+
         states = StateReader(
             actors=self.actors,
             vitals=self.vitals,

@@ -2,4 +2,5 @@
 
 run: the run after the flags are parsed. run_setup: its parts, created from the flags. manifests: --apply.
 greeting: output for users. wait: waits until another run is ready.
+manager_client: requests to a running manager. manager_access: how it finds the manager of an embedded cluster.
 """

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from kcm.actors.options.embedded import EmbeddedServerOptions
 
+MANAGER_KUBECONFIG = "manager-kubeconfig"  # file in the directory, while a manager with secure pages runs
+
 
 def directory_of(embedded: EmbeddedServerOptions, *, given: Collection[str], closing: ExitStack) -> Path:
     """Return the directory of the embedded cluster: a temporary one in memory, unless --embedded-dir is given.

@@ -170,7 +170,7 @@ def run(launch: Launch) -> int:
     ):
         closing.callback(launch.line.end)
         tracer = open_tracer(launch, closing)
-        serve_pages(
+        pages = serve_pages(
             launch,
             closing,
             health=health,
@@ -190,6 +190,10 @@ def run(launch: Launch) -> int:
             )
         connection = connect_to_cluster(launch, closing, local=local, metrics=metrics)
         transport = connection.transport
+        if local is not None and pages is not None:
+            from kcm.actors.command.manager_access import let_users_in  # with certificates
+
+            let_users_in(launch, closing, pages, kubeconfig=local.server.kubeconfig, transport=transport)
         if start is not None:
             start.set("manifests are not applied")
         applied = load_manifests(partial(transport.request, client=OWN_CLIENT, timeout=30.0))

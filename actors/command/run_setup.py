@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
     from structlog.typing import FilteringBoundLogger
 
+    from kcm.actors.app.delegation import LateReviews
     from kcm.actors.engine.webhooks.settings import WebhookServing
     from kcm.actors.faults.live import LiveFaults
     from kcm.runtime.faults.plan_file import FaultPlan
@@ -207,6 +208,13 @@ def _read_allow_list(path: Path) -> tuple[tuple[str, str], ...]:
     return tuple(found.items())
 
 
+class ServedPages(NamedTuple):
+    """Pages that are served. late: lets the embedded API server review requests; None without it."""
+
+    urls: tuple[str, ...]
+    late: LateReviews | None
+
+
 def serve_pages(
     launch: Launch,
     closing: ExitStack,
@@ -216,14 +224,14 @@ def serve_pages(
     metrics: Metrics,
     version: Version,
     descriptors: int,
-) -> None:
+) -> ServedPages | None:
     """Serve health, metrics and debug pages, if flags enable them. Raises StartError.
 
     descriptors: limit of this process.
     """
     options = launch.options
     if not options.secure_serving.port and options.plain_http is None:
-        return
+        return None
     from kcm.actors.app.delegation import delegate
     from kcm.actors.app.serving import build_server  # heavy: a web server, certificates
     from kcm.runtime.serving.cluster_authentication import LookupFailedError
@@ -254,9 +262,11 @@ def serve_pages(
             descriptors=descriptors,
             embeds_cluster=launch.embeds_cluster,
         )
-        if server is not None:
-            server.start()
-            closing.callback(server.stop)
+        if server is None:
+            return None
+        server.start()
+        closing.callback(server.stop)
+        return ServedPages(server.urls, delegation.late)
     except (LookupFailedError, ServingError, TlsError) as err:
         raise StartError(str(err)) from err
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import urlsplit
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -29,6 +30,8 @@ from kcm.runtime.x509.certificates import (
 
 PAIR_NAME = "kube-controller-manager"
 OURS = "localhost@"  # prefix of the common name of a self-signed certificate
+
+RESPONSE_WITHIN = 5.0  # seconds
 
 Stamp = tuple[object, ...]  # equal stamps mean equal content
 
@@ -139,6 +142,12 @@ def load_pair_in_memory(context: ssl.SSLContext, certificate: bytes, key: bytes)
             return PairInFiles(*map(str, paths)).load(context)
     except OSError as error:
         raise TlsError(f"cannot write a temporary file for the serving key: {error.strerror}") from error
+
+
+def served_certificate(url: str) -> str:
+    """Return the certificate with which a server responds, in PEM, without verifying it. Raises OSError."""
+    address = urlsplit(url)
+    return ssl.get_server_certificate((address.hostname or "", address.port or 0), timeout=RESPONSE_WITHIN)
 
 
 def file_stamp(path: Path) -> Stamp | None:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.serving.application import PageRequest, PageResponse
+from kcm.runtime.serving.authentication import AUTHENTICATED
 from kcm.runtime.serving.authorization import ANONYMOUS, PageUser, failure_status
 from kcm.runtime.serving.debug_pages import ChangeRefusedError, DebugPages, RunningSystem
 
@@ -58,21 +59,28 @@ def is_control_path(path: str) -> bool:
 
 
 def is_change(path: str, method: str) -> bool:
-    """Report whether a request asks for a change, which is logged even if it is refused."""
+    """Report whether a request is for a change, which is logged even if it is refused."""
     return method not in ("GET", "HEAD") and is_control_path(path)
 
 
 def log_change(
-    log: FilteringBoundLogger, user: PageUser, path: str, outcome: str, *, error: str = "", **facts: object
+    log: FilteringBoundLogger,
+    user: PageUser,
+    path: str,
+    outcome: str,
+    *,
+    error: str = "",
+    settings: Mapping[str, object] | None = None,
 ) -> None:
     """Log a requested change: who, what, and the outcome."""
     target, _, action = path.strip("/").rpartition("/")
-    more = {"error": error} if error else {}
-    groups = [group for group in user.groups if not group.startswith("system:authenticated")]
-    write = log.info if outcome in (DONE, UNCHANGED, PENDING) else log.warning
-    write(
-        "control request", user=user.name, groups=groups, action=action, target=target, outcome=outcome, **facts, **more
-    )
+    groups = [group for group in user.groups if group != AUTHENTICATED]
+    facts: dict[str, object] = {"user": user.name, "groups": groups, "action": action, "target": target}
+    facts |= {"outcome": outcome, **({"settings": dict(settings)} if settings else {})}
+    if outcome in (REFUSED, FORBIDDEN):
+        log.warning("control request", **facts, error=error)
+    else:
+        log.info("control request", **facts)
 
 
 class ControlPages:
@@ -128,7 +136,7 @@ class ControlPages:
                 outcome = PENDING
                 break
             await asyncio.sleep(CHECK_EVERY)
-        log_change(self._log, user, path, outcome, **({"settings": dict(settings)} if settings else {}))
+        log_change(self._log, user, path, outcome, settings=settings)
         target = f"{place.collection}/{place.name}" if place.name else place.collection
         result = ChangeResult(target=target, action=place.action, outcome=outcome, result=change.result())
         return _json(result, status=202 if outcome == PENDING else 200)

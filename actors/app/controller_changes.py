@@ -85,7 +85,7 @@ class ControllerChange(Struct, frozen=True):
 def change_controller(
     spec: ControllerSpec, action: str, *, states: StateReader, tell: Callable[[Any], None]
 ) -> ControllerChange:
-    """Request a change of a controller from the manager. Raises ChangeRefusedError. tell: sends it a message."""
+    """Request a change of a controller from the manager, to which `tell` sends a message. Raises ChangeRefusedError."""
     state = states.state(spec)
     error = refusal(action, state, leader=states.leader())
     if error:
