@@ -21,7 +21,7 @@ from kcm.actors.app.controller_states import (
     STANDBY,
     STARTING,
     STOPPING,
-    ControllerState,
+    ControllerStatus,
     StateReader,
 )
 from kcm.actors.reconciliation.actor_names import MANAGER
@@ -71,21 +71,21 @@ class ControllerChange(Struct, frozen=True):
     """Change of one controller; implements PendingChange. read: returns its present state."""
 
     action: str
-    before: ControllerState
+    before: ControllerStatus
     is_needed: bool
-    read: Callable[[], ControllerState]
+    read: Callable[[], ControllerStatus]
 
     def is_done(self) -> bool:
         return is_visible(self.action, self.before, self.read()) if self.is_needed else True
 
-    def result(self) -> ControllerState:
+    def result(self) -> ControllerStatus:
         return self.read()
 
 
 def change_controller(
     spec: ControllerSpec, action: str, *, states: StateReader, tell: Callable[[Any], None]
 ) -> ControllerChange:
-    """Request a change of a controller from the manager, to which `tell` sends a message. Raises ChangeRefusedError."""
+    """Request a change of a controller, by a message to the manager. Raises ChangeRefusedError."""
     state = states.state(spec)
     error = refusal(action, state, leader=states.leader())
     if error:
@@ -96,7 +96,7 @@ def change_controller(
     return ControllerChange(action, state, is_needed, lambda: states.state(spec))
 
 
-def refusal(action: str, state: ControllerState, *, leader: str | None) -> str:
+def refusal(action: str, state: ControllerStatus, *, leader: str | None) -> str:
     """Return why an action makes no sense in this state; "" if it does. leader: None if this process leads."""
     if state.state == STOPPING:
         return state.reason
@@ -111,7 +111,7 @@ def refusal(action: str, state: ControllerState, *, leader: str | None) -> str:
     return ""
 
 
-def is_as_requested(action: str, state: ControllerState) -> bool:
+def is_as_requested(action: str, state: ControllerStatus) -> bool:
     """Report whether nothing has to be changed."""
     match action:
         case "enable":
@@ -128,7 +128,7 @@ def is_as_requested(action: str, state: ControllerState) -> bool:
             return False
 
 
-def is_visible(action: str, before: ControllerState, state: ControllerState) -> bool:
+def is_visible(action: str, before: ControllerStatus, state: ControllerStatus) -> bool:
     """Report whether the effect of an action is visible."""
     match action:
         case "enable":

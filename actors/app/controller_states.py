@@ -90,7 +90,7 @@ class DeniedRightState(Struct, frozen=True, kw_only=True, rename="camel"):
     message: str
 
 
-class ControllerState(Struct, frozen=True, kw_only=True, rename="camel"):
+class ControllerStatus(Struct, frozen=True, kw_only=True, rename="camel"):
     """State of one controller. Numbers without a queue are the sum of all queues."""
 
     name: str
@@ -167,7 +167,7 @@ class SystemState(Struct, frozen=True, kw_only=True, rename="camel"):
     leading: bool
     leader: str  # holder of the lease as last seen; "" without leader election
     stopping: bool
-    controllers: tuple[ControllerState, ...]
+    controllers: tuple[ControllerStatus, ...]
     actors: tuple[ActorState, ...]
 
 
@@ -178,7 +178,7 @@ class ControllerDetails(Struct, frozen=True, kw_only=True, rename="camel"):
     leading: bool
     leader: str
     stopping: bool
-    controller: ControllerState
+    controller: ControllerStatus
     actors: tuple[ActorState, ...]
 
 
@@ -247,7 +247,7 @@ class StateReader:
             actors=tuple(self._actor(name, moment) for name in names),
         )
 
-    def state(self, spec: ControllerSpec) -> ControllerState:
+    def state(self, spec: ControllerSpec) -> ControllerStatus:
         return self._controller(spec, self._moment())
 
     def leader(self) -> str | None:
@@ -329,7 +329,7 @@ class StateReader:
 
     # Controllers.
 
-    def _controller(self, spec: ControllerSpec, moment: _Moment) -> ControllerState:
+    def _controller(self, spec: ControllerSpec, moment: _Moment) -> ControllerStatus:
         name, actor, now = spec.name, controller_name(spec.name), moment.now
         child, facts = moment.manager.children.get(actor), moment.facts.get(actor)
         vitals = self._vitals.of(actor, ControllerVitals) if facts is not None else None
@@ -340,7 +340,7 @@ class StateReader:
         sources = vitals.sources if vitals is not None else ()
         queues = tuple(_queue(source, now) for source in sources if not source.is_pass)
         incarnation = self._actors.incarnation(actor)
-        return ControllerState(
+        return ControllerStatus(
             name=name,
             state=state,
             reason=reason,
