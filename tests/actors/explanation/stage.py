@@ -88,6 +88,10 @@ class Stage:
             obj = {**obj, "metadata": {"namespace": NAMESPACE, **obj["metadata"]}}
         return self.cluster.create(resource, obj)
 
+    def is_cluster_scoped(self, kind: str) -> bool:
+        resource = resource_named(kind)
+        return resource is not None and not resource.namespaced
+
     def why(self, kind: str, name: str, *, with_manager: bool = True) -> Explanation:
         resource = resource_named(kind)
         assert resource is not None, kind

@@ -1,0 +1,105 @@
+"""Scenario: one kind of stuck object, how it is produced, and the code of its first cause."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kcm.actors.explanation.kinds import resource_named
+from kcm.protocols.objects import Object
+from kcm.protocols.resources import Resource
+from tests.actors.explanation.stage import Stage
+
+
+class Scene:
+    """Place of one scenario on a stage: a namespace of its own, and random choices.
+
+    chance: choices of the scenario; equal for equal seeds.
+    """
+
+    def __init__(self, stage: Stage, namespace: str, chance: random.Random) -> None:
+        self.stage, self.namespace, self.chance = stage, namespace, chance
+        self.cluster = stage.cluster
+
+    def apply(self, obj: Object) -> Object:
+        """Create an object in the namespace of the scenario, unless it names another."""
+        return self.stage.apply({**obj, "metadata": {"namespace": self.namespace, **obj["metadata"]}})
+
+    def key(self, name: str) -> str:
+        return f"{self.namespace}/{name}"
+
+    def merge(self, kind: str, name: str, changes: Mapping[str, Any], *, subresource: str = "") -> Object:
+        resource = resource_of(kind)
+        key = self.key(name) if resource.namespaced else name
+        return self.cluster.merge(resource, key, changes, subresource=subresource)
+
+    def delete(self, kind: str, name: str, *, policy: str = "") -> None:
+        resource = resource_of(kind)
+        self.cluster.delete(resource, self.key(name) if resource.namespaced else name, policy=policy)
+
+    def run(self, seconds: float) -> None:
+        self.stage.run(seconds)
+
+    # Objects.
+
+    def pod_owner(self, name: str, *, kind: str = "", replicas: int = 1, **template: Any) -> tuple[str, str]:
+        """Create an owner of pods with this template, and return its kind and name.
+
+        kind: drawn if empty: deployment, statefulset, replicaset, daemonset or pod.
+        template: fields of the pod's spec; `metadata` for the pod's own.
+        """
+        kind = kind or self.chance.choice(("Deployment", "StatefulSet", "ReplicaSet", "DaemonSet", "Pod"))
+        spec, metadata = pod_template(name, **template)
+        if kind == "Pod":
+            self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **metadata}, "spec": spec})
+            return kind, name
+        labels = {"app": name}
+        body: Object = {"selector": {"matchLabels": labels}, "template": {"metadata": metadata, "spec": spec}}
+        if kind != "DaemonSet":
+            body["replicas"] = replicas
+        if kind == "StatefulSet":
+            body["serviceName"] = name
+        self.apply({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": body})
+        return kind, name
+
+
+def pod_template(name: str, **template: Any) -> tuple[Object, Object]:
+    """Return spec and metadata of a pod. container: fields of its container; annotations; other fields of its spec."""
+    container = {"name": "main", "image": "nginx:1.27", **template.pop("container", {})}
+    metadata: Object = {"labels": {"app": name}}
+    if annotations := template.pop("annotations", None):
+        metadata["annotations"] = annotations
+    return {"containers": [container], **template}, metadata
+
+
+def resource_of(kind: str) -> Resource:
+    resource = resource_named(kind)
+    assert resource is not None, kind
+    return resource
+
+
+Act = Callable[[Scene], tuple[str, str]]  # produces the object, and returns its kind and its name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """Kind of stuck object.
+
+    name: unique.
+    code: of the first cause; alternatives are separated by "|".
+    act: produces the object.
+    wait: seconds until it is explained.
+    flags, stage: of the manager and of the stage; scenarios with the same ones share a cluster.
+    alone: changes more than its namespace, so that it needs a cluster of its own.
+    after: changes something after the wait, for 30 s.
+    """
+
+    name: str
+    code: str
+    act: Act
+    wait: float = 60.0
+    flags: tuple[str, ...] = ()
+    stage: Mapping[str, Any] = field(default_factory=dict)
+    alone: bool = False

@@ -1,0 +1,74 @@
+"""Objects whose controllers do not work."""
+
+from __future__ import annotations
+
+from kcm.actors.app.system import ControllerSystem
+from kcm.protocols.objects import Object
+from tests.actors.explanation.scenario import Scenario, Scene
+
+KINDS = ("Deployment", "StatefulSet", "ReplicaSet", "DaemonSet")
+
+
+def _controller(kind: str) -> str:
+    return f"{kind.lower()}-controller"
+
+
+def _manager(scene: Scene) -> ControllerSystem:
+    system = scene.stage.system
+    assert system is not None
+    return system
+
+
+def disabled(scene: Scene) -> tuple[str, str]:
+    kind = scene.chance.choice(KINDS)
+    _manager(scene).disable(_controller(kind))
+    scene.run(5.0)
+    return scene.pod_owner("idle", kind=kind)
+
+
+def paused(scene: Scene) -> tuple[str, str]:
+    kind = scene.chance.choice(KINDS)
+    _manager(scene).pause(_controller(kind))
+    scene.run(5.0)
+    return scene.pod_owner("idle", kind=kind)
+
+
+def disabled_below(scene: Scene) -> tuple[str, str]:
+    _manager(scene).disable("replicaset-controller")
+    scene.run(5.0)
+    return scene.pod_owner("idle", kind="Deployment")
+
+
+def scaled_while_paused(scene: Scene) -> tuple[str, str]:
+    kind, name = scene.pod_owner("scaled", kind="Deployment")
+    scene.run(10.0)
+    _manager(scene).pause("deployment-controller")
+    scene.run(2.0)
+    scene.merge(kind, name, {"spec": {"replicas": 5}})
+    return kind, name
+
+
+def collector_disabled(scene: Scene) -> tuple[str, str]:
+    config: Object = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "parent"}, "data": {}}
+    scene.apply(config)
+    _manager(scene).disable("garbage-collector-controller")
+    scene.run(5.0)
+    scene.delete("configmap", "parent", policy="Foreground")
+    return "configmap", "parent"
+
+
+def namespaces_disabled(scene: Scene) -> tuple[str, str]:
+    _manager(scene).disable("namespace-controller")
+    scene.run(5.0)
+    scene.delete("namespace", scene.namespace)
+    return "namespace", scene.namespace
+
+
+SCENARIOS = (
+    Scenario(name="controller is disabled", code="controller-disabled", act=disabled, alone=True),
+    Scenario(name="controller is paused", code="controller-paused", act=paused, alone=True),
+    Scenario(name="controller of a dependent is disabled", code="controller-disabled", act=disabled_below, alone=True),
+    Scenario(name="scaled while its controller pauses", code="controller-paused", act=scaled_while_paused, alone=True),
+    Scenario(name="garbage collector is disabled", code="finalizer-controller", act=collector_disabled, alone=True),
+    Scenario(name="namespace controller is disabled", code="controller-disabled", act=namespaces_disabled, alone=True),
+)

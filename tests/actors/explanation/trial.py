@@ -1,0 +1,90 @@
+"""Scored trial: sixty kinds of stuck objects, half of them drawn by a seed, and healthy objects.
+
+    python -m tests.actors.explanation.trial [--seed 7] [--only WORD]
+
+A scenario is right if the code of its first cause is the expected one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kcm.actors.explanation.cause import Explanation
+from kcm.actors.explanation.text import text_of
+from tests.actors.explanation.scenario import Scenario, Scene
+from tests.actors.explanation.scenarios import SCENARIOS
+from tests.actors.explanation.stage import Stage
+
+
+@dataclass(frozen=True)
+class Outcome:
+    scenario: Scenario
+    explanation: Explanation
+
+    @property
+    def found(self) -> str:
+        causes = self.explanation.causes
+        return causes[0].code if causes else self.explanation.verdict
+
+    @property
+    def is_right(self) -> bool:
+        return self.found in self.scenario.code.split("|")
+
+
+def drawn_half(scenarios: Sequence[Scenario], seed: int) -> set[str]:
+    """Return the names of the scenarios whose details are drawn by the seed; the others have the same ones always."""
+    return {scenario.name for scenario in random.Random(seed).sample(list(scenarios), len(scenarios) // 2)}
+
+
+def run_trial(scenarios: Sequence[Scenario], *, seed: int) -> Iterator[Outcome]:
+    """Yield the outcome of each scenario. Those that may share a cluster do."""
+    drawn = drawn_half(scenarios, seed)
+    shared: dict[object, list[Scenario]] = {}
+    for scenario in scenarios:
+        place = scenario.name if scenario.alone else (scenario.flags, tuple(sorted(scenario.stage.items())))
+        shared.setdefault(place, []).append(scenario)
+    for group in shared.values():
+        with Stage(*group[0].flags, seed=seed, **group[0].stage) as stage:
+            yield from _on_stage(stage, group, seed, drawn)
+
+
+def _on_stage(stage: Stage, scenarios: Iterable[Scenario], seed: int, drawn: set[str]) -> Iterator[Outcome]:
+    asked: list[tuple[Scenario, float, str, str]] = []
+    for number, scenario in enumerate(scenarios):
+        namespace = f"s{number}"
+        stage.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        stage.run(3.0)
+        chance = random.Random(f"{scenario.name} {seed if scenario.name in drawn else 'always'}")
+        kind, name = scenario.act(Scene(stage, namespace, chance))
+        key = name if stage.is_cluster_scoped(kind) else f"{namespace}/{name}"
+        asked.append((scenario, stage.cluster.clock.now() + scenario.wait, kind, key))
+    for scenario, at, kind, key in sorted(asked, key=lambda question: question[1]):
+        stage.run(max(0.0, at - stage.cluster.clock.now()))
+        yield Outcome(scenario, stage.why(kind, key))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.actors.explanation.trial")
+    parser.add_argument("--seed", type=int, default=0, help="draws the details of half of the scenarios")
+    parser.add_argument("--only", default="", help="only scenarios whose name contains this text; prints them whole")
+    given = parser.parse_args(arguments)
+    logging.disable(logging.CRITICAL)
+    scenarios = [scenario for scenario in SCENARIOS if given.only in scenario.name]
+    outcomes = list(run_trial(scenarios, seed=given.seed))
+    for outcome in outcomes:
+        mark = "right" if outcome.is_right else "WRONG"
+        print(f"{mark}  {outcome.scenario.name}: {outcome.found} ({outcome.scenario.code})")
+        if not outcome.is_right or given.only:
+            print("".join(f"        {line}\n" for line in text_of(outcome.explanation).splitlines()))
+    right = sum(outcome.is_right for outcome in outcomes)
+    print(f"{right} of {len(outcomes)} first causes are right ({100 * right / max(1, len(outcomes)):.1f} %)")
+    return 0 if right == len(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
