@@ -10,6 +10,7 @@ The packages from the bottom up; imports point downwards only:
     app/              assembly of a system from options and specs, health, connection, local cluster
     hollow/           nodes, kubelets and a scheduler whose pods run in appearance only
     faults/           planned faults in a running system
+    console/          content of the web console
     command/          run-kcm and its subcommands
     simulation/       a cluster on virtual time, invariants, campaigns of seeded runs
 

@@ -24,6 +24,7 @@ from kcm.runtime.process.version import Version, this_version
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.serving.authentication import ByCertificate, CertificateOrToken, PageAuthenticator
 from kcm.runtime.serving.authorization import EverythingAllowed, PathsAllowed
+from kcm.runtime.serving.console.pages import Console, LinkKey
 from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
 from kcm.runtime.serving.profiling import Profiler
@@ -139,6 +140,8 @@ def build_server(
     log: FilteringBoundLogger,
     descriptors: int,
     embeds_cluster: bool,
+    console: Console | None = None,
+    key: LinkKey | None = None,
 ) -> ServerThread | None:
     """Return a server that is not started yet, or None if no port is configured. Raises TlsError.
 
@@ -147,11 +150,14 @@ def build_server(
     descriptors: maximum number of file descriptors of this process.
     embeds_cluster: serve HTTPS on loopback only, and on a free port if the default port is taken, unless flags give
         address and port.
+    console: see Site.
+    key: opens the console over HTTP on loopback, by the last of the server's listeners; None: there is no such one.
     """
     site = _site(
         options,
         health=health,
         debug=debug,
+        console=console,
         metrics=metrics,
         set_verbosity=set_verbosity,
         version=version,
@@ -192,6 +198,11 @@ def build_server(
         )
     if plain is not None:
         listeners.append(_plain(site, *plain, flag="--port"))
+    if key is not None:
+        allowed = PathsAllowed(options.authorization.always_allow_paths)
+        application = build_application(site, allowed, authenticator=key, local=True)
+        port = options.diagnosis.console_port
+        listeners.append(PageListener(application=application, host=LOOPBACK, port=port, flag="--console-port"))
     if not listeners:
         return None
     return ServerThread(listeners, log=log, bounds=ConnectionLimits(most=connections_of(descriptors)))
@@ -208,6 +219,7 @@ def _site(
     clock: Clock,
     log: FilteringBoundLogger,
     debug: DebugPages | None = None,
+    console: Console | None = None,
 ) -> Site:
     pages = debug if debug is not None else DebugPages()
     return Site(
@@ -225,6 +237,7 @@ def _site(
         flagz=options.feature_gates["ComponentFlagz"],
         statusz=options.feature_gates["ComponentStatusz"],
         debug=debug,
+        console=console,
         profiler=Profiler(clock=clock, activities=pages.activities, waits=pages.waits),
     )
 

@@ -33,10 +33,12 @@ def greeting(
     zones: int,
     applied: list[str],
     is_kept: bool = True,
+    console: str = "",
 ) -> str:
     """Return the text that is shown once the embedded cluster can be used. Its export line can be copied.
 
     is_kept: the cluster is stored for the next run.
+    console: link that opens the web console; "" without one.
     """
     what = "without nodes"
     if nodes:
@@ -49,6 +51,11 @@ def greeting(
         f"    export KUBECONFIG={kubeconfig.resolve()}",
         "    kubectl get nodes",
         "",
+        *(
+            ("To watch it in a browser, with the rights of an administrator:", "", f"    {console}", "")
+            if console
+            else ()
+        ),
         f"Press Ctrl-C to stop. The cluster is {'kept for the next run' if is_kept else 'deleted then'}.",
     ]
     return "\n".join(lines)

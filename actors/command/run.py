@@ -63,6 +63,7 @@ from kcm.runtime.system.journal import JournalError
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
+    from kcm.actors.command.console import RunConsole
     from kcm.runtime.cloud.provider import CloudProvider
 
 # Number of connections that are opened before the work begins: half of the pool.
@@ -179,6 +180,7 @@ def run(launch: Launch) -> int:
             version=version,
             descriptors=descriptors,
         )
+        console = pages.console if pages is not None else None
         local = local_cluster(launch, closing)
         start = StartState(local.server.kubeconfig.parent) if local is not None else None
         if start is not None:
@@ -186,7 +188,15 @@ def run(launch: Launch) -> int:
         check_not_interrupted(launch)
         if clusters := clusters_of(launch.program.controllers):
             return run_on_clusters(
-                launch, closing, clusters, metrics=metrics, cloud=cloud, health=health, debug=debug, tracer=tracer
+                launch,
+                closing,
+                clusters,
+                metrics=metrics,
+                cloud=cloud,
+                health=health,
+                debug=debug,
+                tracer=tracer,
+                console=console,
             )
         connection = connect_to_cluster(launch, closing, local=local, metrics=metrics)
         transport = connection.transport
@@ -210,7 +220,9 @@ def run(launch: Launch) -> int:
         )
         debug.set(system)
         health.set({**system.checks(), **(local.checks() if local is not None else {})}, exists=system.has_check)
-        welcome = welcome_of(launch, local, connection, applied)
+        if console is not None:
+            console.fill(system)
+        welcome = welcome_of(launch, local, connection, applied, console=console.link if console is not None else "")
         check_not_interrupted(launch)
         return work(system, launch, local, welcome, start, ready=partial(transport.open_ahead, AHEAD))
 
@@ -225,6 +237,7 @@ def run_on_clusters(
     health: HealthChecks,
     debug: DebugPages,
     tracer: Tracer | None,
+    console: RunConsole | None,
 ) -> int:
     """Connect to several clusters, lead and work, until a signal."""
     transports = connect_to_clusters(launch, closing, clusters, metrics=metrics)
@@ -239,6 +252,8 @@ def run_on_clusters(
         tracer=tracer,
     )
     debug.set(system)
+    if console is not None:
+        console.fill(system)
     health.set(system.checks(), exists=system.has_check)
     welcome = Welcome(
         f"Working on the clusters {', '.join(clusters)}. Press Ctrl-C to stop.",
@@ -293,18 +308,23 @@ def check_not_interrupted(launch: Launch) -> None:
 
 
 def welcome_of(
-    launch: Launch, local: LocalCluster | None, connection: ClusterConnection, applied: list[str]
+    launch: Launch,
+    local: LocalCluster | None,
+    connection: ClusterConnection,
+    applied: list[str],
+    *,
+    console: str,
 ) -> Welcome:
-    """Return the greeting to show. applied: names of the objects that were applied."""
+    """Return the greeting to show. applied: names of the objects that were applied. console: see greeting."""
     return Welcome(
-        greeting_of(launch, local, connection.server, applied),
+        greeting_of(launch, local, connection.server, applied, console=console),
         nodes=launch.options.embedded.hollow_nodes if local is not None else 0,
         ask=partial(connection.transport.request, client=OWN_CLIENT, timeout=5.0),
         say=launch.line.say if local is not None or launch.quiet else lambda _: None,
     )
 
 
-def greeting_of(launch: Launch, local: LocalCluster | None, server: str, applied: list[str]) -> str:
+def greeting_of(launch: Launch, local: LocalCluster | None, server: str, applied: list[str], *, console: str) -> str:
     embedded = launch.options.embedded
     if local is None:
         return f"Working on {server}. Press Ctrl-C to stop."
@@ -315,6 +335,7 @@ def greeting_of(launch: Launch, local: LocalCluster | None, server: str, applied
         zones=embedded.hollow_zones,
         applied=applied,
         is_kept=not embedded.in_memory,
+        console=console,
     )
 
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from kcm.actors.app.delegation import LateReviews
+    from kcm.actors.command.console import RunConsole
     from kcm.actors.engine.webhooks.settings import WebhookServing
     from kcm.actors.faults.live import LiveFaults
     from kcm.runtime.faults.plan_file import FaultPlan
@@ -209,10 +210,15 @@ def _read_allow_list(path: Path) -> tuple[tuple[str, str], ...]:
 
 
 class ServedPages(NamedTuple):
-    """Pages that are served. late: lets the embedded API server review requests; None without it."""
+    """Pages that are served.
+
+    late: lets the embedded API server review requests; None without it.
+    console: shows nothing yet; None if flags disable it.
+    """
 
     urls: tuple[str, ...]
     late: LateReviews | None
+    console: RunConsole | None
 
 
 def serve_pages(
@@ -225,7 +231,7 @@ def serve_pages(
     version: Version,
     descriptors: int,
 ) -> ServedPages | None:
-    """Serve health, metrics and debug pages, if flags enable them. Raises StartError.
+    """Serve health, metrics and debug pages and the console, if flags enable them. Raises StartError.
 
     descriptors: limit of this process.
     """
@@ -234,10 +240,12 @@ def serve_pages(
         return None
     from kcm.actors.app.delegation import delegate
     from kcm.actors.app.serving import build_server  # heavy: a web server, certificates
+    from kcm.actors.command.console import open_console
     from kcm.runtime.serving.cluster_authentication import LookupFailedError
     from kcm.runtime.serving.server import ServingError
     from kcm.runtime.serving.tls_names import TlsError
 
+    console = open_console(options, embeds_cluster=launch.embeds_cluster, log=launch.log)
     try:
         delegation = delegate(
             options,
@@ -261,12 +269,17 @@ def serve_pages(
             log=launch.log,
             descriptors=descriptors,
             embeds_cluster=launch.embeds_cluster,
+            console=console.console if console is not None else None,
+            key=console.key if console is not None else None,
         )
         if server is None:
             return None
         server.start()
         closing.callback(server.stop)
-        return ServedPages(server.urls, delegation.late)
+        if console is not None:
+            console.serve_at(server.urls[-1])
+            closing.callback(console.console.close)
+        return ServedPages(server.urls, delegation.late, console)
     except (LookupFailedError, ServingError, TlsError) as err:
         raise StartError(str(err)) from err
 

@@ -120,3 +120,11 @@ class Diagnosis(FlagStruct, frozen=True, kw_only=True):
     journal_files: int = flag(5, "Maximum number of journal files to retain.", kind=INT)
     fault_plan: str = flag("", "Path to a plan of faults to inject into this run. See docs/fault-injection.md.")
     fault_plan_on_any_cluster: bool = flag(False, "Allow --fault-plan on a cluster other than the embedded one.")
+    console: bool = flag(
+        True,
+        "Serve the web console below /console/ of the HTTPS port. With an embedded cluster it is also served over HTTP "
+        "on 127.0.0.1, at the link that is printed at the start.",
+    )
+    console_port: int = flag(
+        0, "Port of the console of an embedded cluster, over HTTP on 127.0.0.1. 0 uses any free port.", kind=INT
+    )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from msgspec import Struct
 
-from kcm.runtime.http.server.request import COMPRESSED_FROM, NO_SNIFFING, TEXT, Connection, HttpRequest
+from kcm.runtime.http.server.request import COMPRESSED_FROM, NO_SNIFFING, TEXT, Connection, HttpRequest, StreamedBody
 from kcm.runtime.serving.authorization import PageUser
 
 if TYPE_CHECKING:
@@ -18,16 +18,31 @@ if TYPE_CHECKING:
 LARGEST_BODY = 1024 * 1024  # bytes; pages take a number, or a few settings
 
 
+class PageStream(StreamedBody, Protocol):
+    """Body of a page that does not end by itself."""
+
+    def begin(self, request: PageRequest) -> None:
+        """Write the first part, now or later, by `request.write`."""
+
+
 class PageResponse(Struct, frozen=True, kw_only=True):
     """Response with a page.
 
     is_compressed: compress any size of page if the client accepts that.
+    is_encoded: the body is sent as it is; `lines` contains its encoding.
+    lines: further lines of the head.
+    cache: value of Cache-Control; by default the page is not cached.
+    stream: the body, in place of `body`, for a page that is sent in parts.
     """
 
     body: bytes
     status: int = 200
     content_type: str = TEXT
     is_compressed: bool = False
+    is_encoded: bool = False
+    lines: bytes = b""
+    cache: bytes = b""
+    stream: PageStream | None = None
 
 
 def text_page(text: str, *, status: int = 200) -> PageResponse:
@@ -70,9 +85,17 @@ class PageRequest(HttpRequest):
         self.respond(self.refusal)
 
     def respond(self, page: PageResponse) -> None:
-        lines = b"" if page.content_type == TEXT else NO_SNIFFING  # the server itself adds the header to text
+        if page.stream is not None:
+            self.begin_stream(page.content_type, page.stream, lines=page.lines)
+            page.stream.begin(self)
+            return
+        # The server itself adds the header to text.
+        lines = page.lines or (b"" if page.content_type == TEXT else NO_SNIFFING)
         compressed_from = 0 if page.is_compressed else COMPRESSED_FROM
-        self.send(page.status, page.content_type, page.body, lines=lines, compressed_from=compressed_from)
+        if page.is_encoded:
+            compressed_from = len(page.body)
+        body, status = page.body, page.status
+        self.send(status, page.content_type, body, lines=lines, cache=page.cache, compressed_from=compressed_from)
 
     def on_lost(self, *, is_streaming: bool) -> None:
         del is_streaming

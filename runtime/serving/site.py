@@ -29,6 +29,8 @@ from kcm.runtime.serving.authorization import (
     internal_error,
     unauthorized_status,
 )
+from kcm.runtime.serving.console.assets import PREFIX as CONSOLE
+from kcm.runtime.serving.console.pages import Console
 from kcm.runtime.serving.control_pages import FORBIDDEN, ControlPages, is_change, is_control_path, log_change
 from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
@@ -73,6 +75,8 @@ class Site(Struct, frozen=True, kw_only=True):
     statusz: bool = True
     # Pages of controllers; None to leave them out.
     debug: DebugPages | None = None
+    # None to leave the console out.
+    console: Console | None = None
 
 
 def build_application(
@@ -87,10 +91,33 @@ def build_application(
     control = None
     if site.debug is not None:
         control = ControlPages(site.debug, clock=site.clock, log=site.log, is_read_only=authenticator is None)
-    page = _authorized(site, authenticator or NobodyKnown(), authorizer, _routed(_pages(site), site.debug, control))
+    page = _routed(_pages(site), site.debug, control)
+    if site.console is not None:
+        page = _with_console(site.console, authorizer, page, is_read_only=authenticator is None)
+    page = _authorized(site, authenticator or NobodyKnown(), authorizer, page)
+    if site.console is not None:
+        page = _with_console_files(site.console, page)
     if local:
         page = _for_this_host(site, page)
     return Application(_recovered(site, page), now=site.clock.now, log=site.log)
+
+
+def _with_console(
+    console: Console, authorizer: PageAuthorizer, page: PageFunction, *, is_read_only: bool
+) -> PageFunction:
+    async def respond(request: PageRequest) -> PageResponse:
+        if request.path.startswith(CONSOLE):
+            return await console.respond(request, authorizer, is_read_only=is_read_only)
+        return await page(request)
+
+    return respond
+
+
+def _with_console_files(console: Console, page: PageFunction) -> PageFunction:
+    async def respond(request: PageRequest) -> PageResponse:
+        return console.file(request) or await page(request)
+
+    return respond
 
 
 def _pages(site: Site) -> dict[str, PageFunction]:

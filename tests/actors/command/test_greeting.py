@@ -74,6 +74,12 @@ def test_greeting_counts_nodes_and_zones(nodes: int, zones: int, says: str) -> N
     assert text.splitlines()[0].endswith(says)
 
 
+def test_greeting_shows_the_link_to_the_console_on_a_line_of_its_own() -> None:
+    text = greeting(url="https://x", kubeconfig=Path("k"), nodes=0, zones=1, applied=[], console="http://y/#key=z")
+    assert "    http://y/#key=z" in text.splitlines()
+    assert "browser" not in greeting(url="https://x", kubeconfig=Path("k"), nodes=0, zones=1, applied=[])
+
+
 @pytest.mark.parametrize("is_kept, end", [(True, "is kept for the next run."), (False, "is deleted then.")])
 def test_greeting_ends_with_what_happens_to_the_cluster(is_kept: bool, end: str) -> None:
     text = greeting(url="https://x", kubeconfig=Path("k"), nodes=3, zones=2, applied=[], is_kept=is_kept)

@@ -1,0 +1,56 @@
+"""Rows of the supervision tree and of the controllers, as GET /controllers shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from kcm.runtime.scheduling.clock import Clock
+
+SHORTEST_BUSY = 0.5  # seconds; shorter times would change every row of a busy system with every sample
+SECONDS = "Seconds"
+IN_FUTURE = frozenset({"dueInSeconds"})
+ONLY_WHILE_POSITIVE = frozenset(
+    {"busySeconds", "longestWaitingSeconds", "longestRunningSeconds", "runningSeconds", "failingSeconds"}
+)
+
+
+class StatesTopic:
+    """Rows "system", "controller/NAME" and "actor/NAME".
+
+    Durations are replaced by points in time in Unix seconds ("upSeconds" by "upAt"), because these do not change while
+    nothing happens.
+    """
+
+    def __init__(self, states: Callable[[], msgspec.Struct], *, clock: Clock) -> None:
+        self._states, self._clock = states, clock
+
+    def sample(self) -> dict[str, Any]:
+        state = msgspec.to_builtins(self._states())
+        now = self._clock.now()
+        rows: dict[str, Any] = {
+            "system": {name: state[name] for name in ("leading", "leader", "stopping") if name in state}
+        }
+        rows |= {f"controller/{row['name']}": with_instants(row, now) for row in state["controllers"]}
+        rows |= {f"actor/{row['name']}": with_instants(row, now) for row in state["actors"]}
+        return rows
+
+
+def with_instants(value: Any, now: float) -> Any:
+    """Return a copy in which durations are points in time. now: Unix seconds."""
+    if isinstance(value, Mapping):
+        return dict(_field(name, content, now) for name, content in value.items())
+    if isinstance(value, list | tuple):
+        return [with_instants(item, now) for item in value]
+    return value
+
+
+def _field(name: str, value: Any, now: float) -> tuple[str, Any]:
+    if not name.endswith(SECONDS) and name != "seconds":
+        return name, with_instants(value, now)
+    instant = name.removesuffix(SECONDS) + "At" if name != "seconds" else "at"
+    if value is None or (name in ONLY_WHILE_POSITIVE and value < (SHORTEST_BUSY if name == "busySeconds" else 0.001)):
+        return instant, None
+    return instant, round(now + value if name in IN_FUTURE else now - value)
