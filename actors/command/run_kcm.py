@@ -43,6 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from kcm.actors.command import wait
 
         return wait.main(arguments[1:])
+    if arguments and arguments[0] == "ctl":
+        from kcm.actors.command import ctl
+
+        return ctl.main(arguments[1:])
     if arguments and arguments[0] == "new":
         from kcm.actors.command import new_project
 
