@@ -184,13 +184,15 @@ def _public_key(block: Block) -> RSAPublicKey | EllipticCurvePublicKey | None:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-    from cryptography.hazmat.primitives.serialization import load_der_private_key, load_der_public_key
+    from cryptography.hazmat.primitives.serialization import load_der_public_key
     from cryptography.x509 import load_der_x509_certificate
+
+    from kcm.runtime.x509.private_keys import private_key_of_der  # heavy: cryptography
 
     found: Any = None
     try:
         if block.type in _PRIVATE:
-            found = load_der_private_key(block.data, password=None).public_key()
+            found = private_key_of_der(block.data).public_key()
         elif block.type in _PUBLIC:
             found = load_der_public_key(block.data)
         elif block.type == "CERTIFICATE":
@@ -204,13 +206,14 @@ def private_key(pem: bytes) -> RSAPrivateKey | EllipticCurvePrivateKey | None:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-    from cryptography.hazmat.primitives.serialization import load_der_private_key
+
+    from kcm.runtime.x509.private_keys import private_key_of_der  # heavy: cryptography
 
     for block in blocks(pem):
         if block.type not in _PRIVATE:
             continue
         try:
-            key = load_der_private_key(block.data, password=None)
+            key = private_key_of_der(block.data)
         except (ValueError, TypeError, UnsupportedAlgorithm):
             continue
         if isinstance(key, RSAPrivateKey | EllipticCurvePrivateKey):

@@ -19,6 +19,7 @@ from cryptography.x509.oid import NameOID
 from msgspec import Struct
 
 from kcm.runtime.x509.pem import blocks
+from kcm.runtime.x509.private_keys import private_key_of_pem
 from kcm.runtime.x509.requests import (
     UNREADABLE,
     RequestError,
@@ -183,7 +184,7 @@ def _private_key(pem: bytes) -> PrivateKey:
     if not found:
         _refuse_without("key", pem, 'PEM block with type ending in "PRIVATE KEY"')
     try:
-        key = serialization.load_pem_private_key(found[0].pem, password=None)
+        key = private_key_of_pem(found[0].pem)
     except UNREADABLE as err:
         raise AuthorityError("tls: failed to parse private key") from err
     if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey):
