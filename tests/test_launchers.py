@@ -18,6 +18,7 @@ import yaml
 ROOT = Path(__file__).parents[1]
 SHELL = {
     "bin/run-kcm": "sh",
+    "bin/kubectl-why": "sh",
     "bin/check": "sh",
     "bin/run-tests": "sh",
     "bin/test": "sh",

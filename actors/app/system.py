@@ -83,6 +83,7 @@ if TYPE_CHECKING:
     from kcm.actors.app.manager_view import SystemView
     from kcm.actors.app.webhooks import MakeHost
     from kcm.actors.engine.webhooks.settings import WebhookServing
+    from kcm.actors.explanation.cause import Explanation
     from kcm.runtime.serving.debug_pages import PendingChange
 
 HALT_WITHIN = 5.0  # seconds
@@ -369,6 +370,18 @@ class ControllerSystem:
         controller: name or alias. Raises ValueError for an unknown one.
         """
         return self._assembly.decisions[self._spec_named(controller).name]
+
+    def why(self, kind: str, namespace: str, name: str) -> Explanation:
+        """Return why an object is as it is. Blocks its thread for some seconds at most; see docs/why.md.
+
+        kind: as kubectl accepts it, "deploy" or "deployments.apps".
+        namespace: "" for a cluster-scoped object.
+
+        Raises LookupError for an unknown kind, ValueError for a malformed name.
+        """
+        from kcm.actors.app.explanations import explained  # loaded when something is explained
+
+        return explained(self._assembly, self.view(), kind=kind, namespace=namespace, name=name)
 
     def view(self) -> SystemView:
         """Return the state of the manager for explanations."""

@@ -47,6 +47,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from kcm.actors.command import ctl
 
         return ctl.main(arguments[1:])
+    if arguments and arguments[0] == "why":
+        from kcm.actors.command import why
+
+        return why.main(arguments[1:])
     if arguments and arguments[0] == "new":
         from kcm.actors.command import new_project
 

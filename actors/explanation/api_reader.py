@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from kcm.actors.explanation.evidence import ReadError
 from kcm.actors.explanation.kinds import resource_named
@@ -28,15 +29,16 @@ class ApiReader:
     Secrets only the metadata is read.
     """
 
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
+    def __init__(self, ask: Ask, *, left: Callable[[], float] = lambda: TIMEOUT) -> None:
+        """Create it. left: returns the seconds that are left for all reads."""
+        self._send, self._left = ask, left
         self._served: list[tuple[Resource, frozenset[str]]] | None = None
 
     def get(self, resource: Resource, key: Key) -> Object | None:
         namespace, name = split_key(key)
         if resource != SECRETS:
             path = resource_path(resource.id, namespace, name)
-            response = self._ask(Request(method="GET", path=path, timeout=TIMEOUT))
+            response = self._ask(Request(method="GET", path=path))
             if response.status == NOT_FOUND:
                 return None
             if response.status not in UNREADABLE:
@@ -63,8 +65,14 @@ class ApiReader:
             (resource for resource, names in self._served if name in names and group in ("", resource.group)), None
         )
 
+    def _ask(self, request: Request) -> Response:
+        left = self._left()
+        if left <= 0:
+            raise ReadError("no time is left for further reads")
+        return self._send(replace(request, timeout=min(TIMEOUT, left)))
+
     def _document(self, path: str) -> Object:
-        return _object(self._ask(Request(method="GET", path=path, accept=ACCEPT, timeout=TIMEOUT)))
+        return _object(self._ask(Request(method="GET", path=path, accept=ACCEPT)))
 
     def _list(self, resource: Resource, namespace: str, query: Mapping[str, str]) -> Sequence[Object]:
         request = Request(
@@ -72,7 +80,6 @@ class ApiReader:
             path=resource_path(resource.id, namespace),
             query=query,
             accept=METADATA_LIST if resource == SECRETS else JSON,
-            timeout=TIMEOUT,
         )
         response = self._ask(request)
         if response.status == NOT_FOUND:  # the kind is not served

@@ -195,13 +195,6 @@ CAUSES: tuple[CauseKind, ...] = (
         ("node-cordoned", "the node is cordoned", "spec.unschedulable", "kubectl uncordon {name}"),
         ("node-pressure", "the node is short of a resource", "its conditions", DESCRIBE),
         ("node-network", "the network of the node is not configured", "its conditions, podCIDR", DESCRIBE),
-        (
-            "zone-disruption",
-            "too many nodes of the zone fail, so its pods are evicted slowly or not at all",
-            "nodes",
-            "",
-        ),
-        ("eviction-rate", "the node waits for its turn to be tainted", "the rate of its zone", ""),
     ),
     *_domain(
         "Workloads",
@@ -223,9 +216,7 @@ CAUSES: tuple[CauseKind, ...] = (
             "kubectl get nodes --show-labels",
         ),
         ("failing-pods-backoff", "pods fail at once, and replacements are delayed", "failed pods", DESCRIBE),
-        ("missing-pods", "pods are missing", "status.replicas", DESCRIBE),
         ("not-available-yet", "pods are ready, but not for minReadySeconds", "status", DESCRIBE),
-        ("missing-owner", "the owner does not exist", "ownerReferences", DESCRIBE),
     ),
     *_domain(
         "Volumes and devices",

@@ -17,11 +17,11 @@ _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _FORBIDDEN = re.compile(r"[/%\s\x00-\x1f]")  # no name of an object contains these
 
 
-class QuestionError(Exception):
+class QuestionError(ValueError):
     """The question is malformed. The text names the field and the reason."""
 
 
-class UnknownKindError(QuestionError):
+class UnknownKindError(QuestionError, LookupError):
     """The API server serves no such kind."""
 
 

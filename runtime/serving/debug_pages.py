@@ -50,6 +50,12 @@ class RunningSystem(Protocol):
         Raises LookupError for an unknown name, ValueError for invalid settings, ChangeRefusedError.
         """
 
+    def why(self, kind: str, namespace: str, name: str) -> Struct:
+        """Return the response to GET /why, to be encoded as JSON. May block its thread for some seconds.
+
+        Raises LookupError for an unknown kind, ValueError for a malformed parameter.
+        """
+
     def activities(self) -> Mapping[int, Mapping[str, str]]:
         """Return labels of what each busy thread is doing now, by the thread's ident."""
 

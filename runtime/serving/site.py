@@ -39,13 +39,14 @@ from kcm.runtime.serving.metrics_page import MetricsPage
 from kcm.runtime.serving.pprof import Profile
 from kcm.runtime.serving.profiling import Profiler, ProfileUnderWayError
 from kcm.runtime.serving.status_pages import ZPage, flags_page, status_page, wanted_version
+from kcm.runtime.serving.why_page import WhyPage
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 LISTED = ("/configz", "/flagz", "/healthz", "/metrics")  # paths that /statusz names, if they are served
 JSON = "application/json; charset=utf-8"
-CONTROLLERS = "/debug/controllers/"
+CONTROLLERS, WHY = "/debug/controllers/", "/why"
 
 
 class Site(Struct, frozen=True, kw_only=True):
@@ -214,6 +215,8 @@ def _authorized(
 
 
 def _routed(pages: Mapping[str, PageFunction], debug: DebugPages | None, control: ControlPages | None) -> PageFunction:
+    why = WhyPage()
+
     async def route(request: PageRequest) -> PageResponse:
         path = request.path
         page = pages.get(path)
@@ -221,6 +224,8 @@ def _routed(pages: Mapping[str, PageFunction], debug: DebugPages | None, control
             return await page(request)
         if control is not None and is_control_path(path):
             return await control.page(request)
+        if debug is not None and path == WHY:
+            return await why.page(request, debug.system)
         if debug is not None and path.startswith(CONTROLLERS):
             controller, slash, rest = path.removeprefix(CONTROLLERS).partition("/")
             if controller:

@@ -1,0 +1,52 @@
+"""Explanations by a running system: with its transport, its tables and its decisions."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from kcm.actors.app.manager_view import SystemView
+from kcm.actors.app.shared_parts import Assembly
+from kcm.actors.explanation.api_reader import ApiReader, Ask
+from kcm.actors.explanation.cause import Explanation
+from kcm.actors.explanation.evidence import Evidence, ReadError
+from kcm.actors.explanation.explain import explain
+from kcm.actors.explanation.questions import UnknownKindError, place_of, question_of
+from kcm.actors.reconciliation.actor_names import INFORMERS
+from kcm.runtime.client.api import Request, Response
+
+WITHIN = 8.0  # seconds of all reads of one explanation
+
+
+@runtime_checkable
+class Blocking(Protocol):
+    """Transport that can wait for a response."""
+
+    def request(self, request: Request, *, client: str, timeout: float) -> Response: ...
+
+
+def explained(assembly: Assembly, view: SystemView, *, kind: str, namespace: str, name: str) -> Explanation:
+    """Return why an object is as it is. Blocks its thread at most WITHIN seconds.
+
+    Raises UnknownKindError, which is a LookupError, for an unknown kind, and QuestionError, which is a ValueError.
+    """
+    question = question_of(kind=kind, namespace=namespace, name=name)
+    clock = assembly.clock
+    deadline = clock.monotonic() + WITHIN
+    reader = ApiReader(_ask(assembly), left=lambda: deadline - clock.monotonic())
+    try:
+        resource, key = place_of(question, reader.find)
+    except ReadError as err:
+        raise UnknownKindError(f"kind: {kind!r} is not a kind of Kubernetes, and discovery failed: {err}") from err
+    return explain(resource, key, Evidence(reader, now=clock.now(), manager=view))
+
+
+def _ask(assembly: Assembly) -> Ask:
+    transport = assembly.transport
+
+    def ask(request: Request) -> Response:
+        if not isinstance(transport, Blocking):
+            return Response(status=0, error="this transport cannot wait for a response")
+        # As the informers: their account may list all resources.
+        return transport.request(request, client=INFORMERS, timeout=request.timeout or WITHIN)
+
+    return ask
