@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from kcm.actors.app.controller_plans import client_of, controller_plan, elector_of, value_of
+from kcm.actors.app.elector_parts import elector_spec, electors_of_groups, recorder_spec
 from kcm.actors.app.health import misread
 from kcm.actors.app.shared_parts import Assembly
 from kcm.actors.app.tables import plan_tables
 from kcm.actors.engine.discovery import Discovery
 from kcm.actors.engine.dispatcher import ONE_CLUSTER, Dispatcher, DispatchLimits, saturation
-from kcm.actors.engine.elector import Candidacy, Election, Elector, LeaseCandidate, candidate_selection
-from kcm.actors.engine.event_recorder import EventRecorder
+from kcm.actors.engine.elector import Candidacy, Election
+from kcm.actors.engine.elector.lease import CLIENT as LEASE_CLIENT
 from kcm.actors.engine.informer import Informer, InformerLimits
 from kcm.actors.engine.manager import ControllerManager
 from kcm.actors.engine.manager.plan import ControllerPlan, DiscoveredInformer, ManagerPlan, MigrationPlan, Steering
@@ -43,8 +44,6 @@ from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.client.api import HasServer
 from kcm.runtime.metrics.families import (
     HUNG_CALLS,
-    LEADER_ELECTION_MASTER_STATUS,
-    LEADER_ELECTION_SLOWPATH,
     REST_CLIENT_RATE_LIMITER_DURATION,
     RUNNING_CONTROLLERS,
     UNREADABLE_OBJECTS,
@@ -91,16 +90,21 @@ def plan_manager(
     assembly.metrics.add_source(partial(_running_controllers, assembly))
     infrastructure = [
         _dispatcher(assembly, specs, chosen),
-        *(_recorder(assembly, cluster, seed=seeds.getrandbits(32)) for cluster in assembly.clusters or ("",)),
+        *(recorder_spec(assembly, cluster, seed=seeds.getrandbits(32)) for cluster in assembly.clusters or ("",)),
     ]
     migration: MigrationPlan | None = None
     if assembly.election is not None:
-        infrastructure.append(_elector(assembly, assembly.election, seed=seeds.getrandbits(32)))
+        if assembly.election.groups is not None:
+            from kcm.actors.app.group_parts import actors_of_groups  # few managers have groups
+
+            infrastructure += actors_of_groups(assembly, assembly.election, seeds)
+        else:
+            infrastructure.append(elector_spec(assembly, assembly.election, seed=seeds.getrandbits(32)))
         migration = _migration_plan(assembly, assembly.election, specs)
         if assembly.election.candidacy is not None:
             infrastructure.extend(_candidate(assembly, assembly.election, assembly.election.candidacy))
     infrastructure += [
-        _elector(assembly, election, cluster=cluster, seed=seeds.getrandbits(32))
+        elector_spec(assembly, election, cluster=cluster, seed=seeds.getrandbits(32))
         for cluster, election in assembly.elections.items()
     ]
     servers = () if webhooks is None else (webhooks.server(assembly.seen, assembly.vitals),)
@@ -115,6 +119,7 @@ def plan_manager(
         leader_elect=assembly.has_lease,
         electors=tuple(elector_name(cluster) for cluster in assembly.elections or assembly.clusters or ("",)),
         migration=migration,
+        group_electors=tuple(electors_of_groups(assembly).values()),
         # The loss of one cluster's Lease must not end the controllers of the others.
         stand_by_on_loss=bool(assembly.elections) or (assembly.election is not None and assembly.election.stand_by),
         start_interval=generic.controller_start_interval,
@@ -249,11 +254,14 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
                 if (elector := elector_of(assembly, spec)) != ELECTOR
             },
             **{recorder_name(cluster): elector_name(cluster) for cluster in clusters},
+            **electors_of_groups(assembly),
         },
         clusters=frozenset(clusters) or ONE_CLUSTER,
     )
-    now, terms = assembly.clock.monotonic(), Terms()
+    now, terms = assembly.clock.monotonic(), Terms(within=dict.fromkeys(electors_of_groups(assembly).values(), ELECTOR))
     own = _own_limits(specs, assembly.options)
+    if assembly.groups is not None:
+        own[LEASE_CLIENT] = (-1.0, None)  # the renewals of many Leases must not wait for a low --kube-api-qps
     clients = dict.fromkeys([*(client_of(spec) for spec in specs if spec.name in enabled), *own])
     buckets = {
         f"{cluster}:{client}" if cluster else client: _bucket(own.get(client, NO_OWN), limits, now)
@@ -319,15 +327,10 @@ def _hung_calls(calls: Calls) -> float:
     return len(calls.hung())
 
 
-def _recorder(assembly: Assembly, cluster: str, *, seed: int) -> ActorSpec:
-    def build(context: Context) -> EventRecorder:
-        return EventRecorder(context, vitals=assembly.vitals, metrics=assembly.metrics, seed=seed)
-
-    return ActorSpec(name=recorder_name(cluster), build=build, never_blocks=True)
-
-
 def _candidate(assembly: Assembly, election: Election, candidacy: Candidacy) -> Iterable[ActorSpec]:
     """Return the candidate of coordinated leader election, and the informer of its LeaseCandidate."""
+    from kcm.actors.engine.elector.candidate import LeaseCandidate, candidate_selection  # few managers have one
+
     table = assembly.make_table(LEASE_CANDIDATES, selection=candidate_selection(election))
     assembly.own_tables.append(table)
 
@@ -346,26 +349,5 @@ def _migration_plan(assembly: Assembly, election: Election, specs: Iterable[Cont
         return None
     after = next((spec.name for spec in specs if spec.by_its_flags_alone), "")
     second = replace(election, name=election.migration.lease, migration=None)
-    elector = _elector(assembly, second, name=MIGRATION_ELECTOR, seed=random.Random(assembly.seed).getrandbits(32))
+    elector = elector_spec(assembly, second, name=MIGRATION_ELECTOR, seed=random.Random(assembly.seed).getrandbits(32))
     return MigrationPlan(elector=elector, after=after)
-
-
-def _elector(assembly: Assembly, election: Election, *, seed: int, name: str = ELECTOR, cluster: str = "") -> ActorSpec:
-    """Return the spec of an elector. cluster: where its Lease is, if there are several."""
-    label = f"{cluster}:{election.name}" if cluster else election.name
-    status = assembly.metrics.gauge(LEADER_ELECTION_MASTER_STATUS, label)
-    slow = assembly.metrics.counter(LEADER_ELECTION_SLOWPATH, label)
-
-    def build(context: Context) -> Elector:
-        return Elector(
-            context,
-            election=election,
-            audience=(DISPATCHER, MANAGER),
-            vitals=assembly.vitals,
-            status=status,
-            slow=slow,
-            seed=seed,
-            cluster=cluster,
-        )
-
-    return ActorSpec(name=elector_name(cluster) if cluster else name, build=build)

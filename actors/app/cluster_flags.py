@@ -45,6 +45,7 @@ def with_cluster_flags(specs: tuple[ControllerSpec, ...]) -> tuple[ControllerSpe
         for what, is_given in (
             ("--fault-plan", bool(options.diagnosis.fault_plan)),
             ("--enable-leader-migration", options.leader_migration.enabled),
+            ("--leader-elect-groups", bool(options.leader_election.groups)),
             ("--feature-gates=CoordinatedLeaderElection=true", options.feature_gates["CoordinatedLeaderElection"]),
         ):
             if is_given:

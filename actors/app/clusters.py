@@ -50,8 +50,8 @@ def elections_by_cluster(
         if cluster not in clusters:
             raise ValueError(f"election names the unknown cluster {cluster!r}; there are {known}")
         check_election(f"election of {cluster}", own)
-        if own.migration is not None or own.candidacy is not None:
-            raise ValueError(f"election of {cluster}: migration and candidacy need a program with one cluster")
+        if own.migration is not None or own.candidacy is not None or own.groups is not None:
+            raise ValueError(f"election of {cluster}: migration, candidacy and groups need a program with one cluster")
     for spec in specs:
         if spec.home_cluster not in election:
             raise ValueError(

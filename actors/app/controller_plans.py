@@ -26,6 +26,7 @@ from kcm.actors.reconciliation.actor_names import (
     MIGRATION_ELECTOR,
     controller_name,
     elector_name,
+    group_elector_name,
     recorder_name,
 )
 from kcm.actors.reconciliation.forgotten_steps import warn_of_forgotten_steps
@@ -39,6 +40,8 @@ from kcm.runtime.tables.view import tables_of
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+    from kcm.actors.engine.elector.groups import ControllerGroups
 
 OWN_MODULES = "kcm.actors."
 
@@ -57,7 +60,16 @@ def elector_of(assembly: Assembly, spec: ControllerSpec) -> str:
     """Return the name of the elector of the lease under which this manager runs a controller."""
     if ownership(assembly, spec) is Ownership.MIGRATED:
         return MIGRATION_ELECTOR
+    if assembly.groups is not None:
+        return group_elector_name(assembly.groups.group_of(spec.name))
     return elector_name(spec.home_cluster if assembly.clusters else "")
+
+
+def recorder_of(assembly: Assembly, spec: ControllerSpec) -> str:
+    """Return the name of the recorder of a controller, which writes under the same lease."""
+    if assembly.groups is not None:
+        return recorder_name(assembly.groups.group_of(spec.name))
+    return recorder_name(spec.home_cluster if assembly.clusters else "")
 
 
 def controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> ControllerPlan:
@@ -132,7 +144,7 @@ def _controller_settings(assembly: Assembly, spec: ControllerSpec, *, seed: int)
         name=spec.name,
         client=client_of(spec),
         component=spec.component or spec.name,
-        recorder=recorder_name(spec.home_cluster if assembly.clusters else ""),
+        recorder=recorder_of(assembly, spec),
         queues=tuple(_queue(assembly, queue, queue_name(spec, queue)) for queue in spec.queues),
         passes=tuple(_pass(assembly, entry) for entry in spec.passes),
         discovers=spec.discovers,
@@ -148,6 +160,21 @@ def client_of(spec: ControllerSpec) -> str:
 
 def queue_name(spec: ControllerSpec, queue: AnyQueue) -> str:
     return queue.name or spec.name.removesuffix("-controller")
+
+
+def check_shared_clients(groups: ControllerGroups, specs: Iterable[ControllerSpec]) -> None:
+    """Check that controllers of one client are in one group, because they share its rate limit and its account.
+
+    Raises ValueError that names two controllers that are apart.
+    """
+    first: dict[str, str] = {}  # by client
+    for spec in specs:
+        other = first.setdefault(client_of(spec), spec.name)
+        if groups.group_of(other) != groups.group_of(spec.name):
+            raise ValueError(
+                f"{other} and {spec.name} send requests as {client_of(spec)} and must be in one group, but are in "
+                f"{groups.group_of(other)!r} and {groups.group_of(spec.name)!r}"
+            )
 
 
 def _queue(assembly: Assembly, queue: AnyQueue, name: str) -> QueueSettings:

@@ -13,6 +13,7 @@ from kcm.actors.engine.vitals import (
     FAILED_KEYS,
     ChildVitals,
     ControllerVitals,
+    CoordinatorVitals,
     DeniedRight,
     DiscoveryVitals,
     ElectorVitals,
@@ -25,11 +26,13 @@ from kcm.actors.engine.vitals import (
 from kcm.actors.options.general import HealthThresholds
 from kcm.actors.reconciliation.actor_names import (
     DISCOVERY,
+    GROUP_COORDINATOR,
     MANAGER,
     MIGRATION_ELECTOR,
     RECORDER,
     controller_name,
     elector_name,
+    group_elector_name,
     is_controller,
 )
 from kcm.runtime.calls.listeners import SourceRunner
@@ -373,6 +376,8 @@ def leader_check(*, vitals: Vitals, election: Election, clock: Clock, cluster: s
 
     cluster: where the Lease is, in a program that works on several.
 
+    With groups of controllers, the Leases of the groups and those of the replicas are checked as well.
+
     Source: kubernetes v1.36 client-go/tools/leaderelection/{leaderelection,healthzadaptor}.go, Check. Differs: the
     HealthNotice; upstream reports nothing while it waits.
     """
@@ -389,9 +394,26 @@ def leader_check(*, vitals: Vitals, election: Election, clock: Clock, cluster: s
             return HealthNotice(elector.failure, shown=elector.failure.partition(": ")[0])
         return None
 
+    leases = {elector_name(cluster): election.name}
+    if election.migration is not None:
+        leases[MIGRATION_ELECTOR] = election.migration.lease
+    if election.groups is not None:
+        from kcm.actors.engine.elector.groups import group_lease  # few managers have groups
+
+        names = [group.name for group in election.groups.groups]
+        leases |= {group_elector_name(name): group_lease(election.name, name) for name in names}
+
+    def uncoordinated() -> str | None:
+        coordinator = vitals.of(GROUP_COORDINATOR, CoordinatorVitals)
+        if coordinator is None or not coordinator.failure:
+            return None
+        if clock.monotonic() - coordinator.failing_since < election.lease_duration:
+            return None
+        return HealthNotice(coordinator.failure, shown=coordinator.failure.partition(": ")[0])
+
     def check() -> str | None:
-        found, migration = trouble(elector_name(cluster), election.name), election.migration
-        return found if found is not None or migration is None else trouble(MIGRATION_ELECTOR, migration.lease)
+        found = (trouble(name, lease) for name, lease in leases.items())
+        return next((text for text in found if text is not None), None) or uncoordinated()
 
     return check
 

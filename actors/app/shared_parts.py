@@ -29,6 +29,7 @@ from kcm.runtime.tables.view import AnyTable
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from kcm.actors.engine.elector.groups import ControllerGroups
     from kcm.actors.engine.spans import Tracing
 
 CONTROLLER_MANAGER = "kube-controller-manager"  # the program whose controllers a system runs by default
@@ -70,6 +71,11 @@ class Assembly(Struct, frozen=True, kw_only=True):
     def clusters(self) -> tuple[str, ...]:
         """Return the names of the clusters; () for a program with one cluster, which has no name."""
         return tuple(self.transports)
+
+    @property
+    def groups(self) -> ControllerGroups | None:
+        """Return the groups of controllers with Leases of their own; None without groups."""
+        return None if self.election is None else self.election.groups
 
     @property
     def has_lease(self) -> bool:

@@ -34,6 +34,7 @@ from kcm.actors.app.system_parts import (
     tracing_of,
     ways_to_clusters,
     webhooks_of,
+    with_active_groups,
 )
 from kcm.actors.app.watchdog import Watchdog
 from kcm.actors.controllers.built_in import BUILT_IN
@@ -42,10 +43,10 @@ from kcm.actors.engine.elector import Election, Ownership
 from kcm.actors.engine.informer import Outage
 from kcm.actors.engine.manager import DRAINED
 from kcm.actors.engine.server_warnings import ServerWarnings
-from kcm.actors.engine.vitals import ControllerVitals, KeyProgress
+from kcm.actors.engine.vitals import ControllerVitals, ElectorVitals, KeyProgress
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import DebugPage
-from kcm.actors.reconciliation.actor_names import MANAGER, controller_name
+from kcm.actors.reconciliation.actor_names import MANAGER, controller_name, group_elector_name
 from kcm.actors.reconciliation.derived import MakeTable, frozen_table, new_table
 from kcm.actors.reconciliation.specs import ControllerSpec, checked_specs, switched_on
 from kcm.protocols.arguments import check_text
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from kcm.actors.app.controller_changes import SystemControl
     from kcm.actors.app.manager_view import SystemView
     from kcm.actors.app.webhooks import MakeHost
+    from kcm.actors.engine.elector.groups import ControllerGroups
     from kcm.actors.engine.webhooks.settings import WebhookServing
     from kcm.actors.explanation.cause import Explanation
     from kcm.runtime.serving.debug_pages import PendingChange
@@ -202,6 +204,7 @@ class ControllerSystem:
             self.controllers = (*self.controllers, self._webhooks.spec)
             self.enabled = (*self.enabled, self._webhooks.spec.name)
             self._chosen.add(self._webhooks.spec.name)
+        self._assembly = with_active_groups(self._assembly, self.controllers, self.enabled)
         self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled, webhooks=self._webhooks)
         self.metrics.add_source(self._hung_threads)
         if isinstance(spawner, ThreadSpawner):
@@ -454,6 +457,17 @@ class ControllerSystem:
     def clusters(self) -> tuple[str, ...]:
         """Return the names of its clusters; () for a system with one, which has no name."""
         return self._assembly.clusters
+
+    @property
+    def groups(self) -> ControllerGroups | None:
+        """Return the groups of its controllers that run under Leases of their own; None without groups."""
+        return self._assembly.groups
+
+    def groups_held(self) -> tuple[str, ...]:
+        """Return the names of the groups whose Lease this process holds."""
+        names = [group.name for group in self.groups.groups] if self.groups is not None else []
+        vitals = {name: self.vitals.of(group_elector_name(name), ElectorVitals) for name in names}
+        return tuple(name for name, elector in vitals.items() if elector is not None and elector.leading)
 
     @property
     def tables(self) -> Mapping[str, Table]:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import pykka
+from msgspec.structs import replace
 
+from kcm.actors.app.controller_plans import check_shared_clients, recorder_of
 from kcm.actors.app.health import (
     Check,
     calls_check,
@@ -24,7 +26,7 @@ from kcm.actors.app.shared_parts import Assembly, check_election, check_transpor
 from kcm.actors.engine.elector import Election
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import DebugPage
-from kcm.actors.reconciliation.actor_names import controller_name, controller_of, recorder_name
+from kcm.actors.reconciliation.actor_names import controller_name, controller_of
 from kcm.actors.reconciliation.specs import ControllerSpec, clusters_of
 from kcm.protocols.arguments import check_type
 from kcm.protocols.messages.debug_pages import ShowPage
@@ -129,6 +131,15 @@ def labels_of_actor(name: str) -> dict[str, str]:
     return {"actor": name} if controller is None else {"actor": name, "controller": controller}
 
 
+def with_active_groups(assembly: Assembly, specs: Sequence[ControllerSpec], enabled: Sequence[str]) -> Assembly:
+    """Return the assembly with the groups of the controllers that run; the same without groups. Raises ValueError."""
+    if assembly.election is None or assembly.groups is None:
+        return assembly
+    groups = assembly.groups.active(enabled, [spec.name for spec in specs])
+    check_shared_clients(groups, [spec for spec in specs if spec.name in enabled])
+    return replace(assembly, election=replace(assembly.election, groups=groups))
+
+
 def webhooks_of(
     running: Sequence[ControllerSpec],
     serving: WebhookServing | None,
@@ -225,7 +236,7 @@ def system_checks(
             clock=clock,
             thresholds=assembly.options.health,
             silence_limit=silence,
-            recorder=recorder_name(spec.home_cluster if assembly.clusters else ""),
+            recorder=recorder_of(assembly, spec),
             is_away=is_away,
         )
     return checks

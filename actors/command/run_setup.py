@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
     from kcm.actors.app.delegation import LateReviews
     from kcm.actors.command.console import RunConsole
+    from kcm.actors.engine.elector.groups import ControllerGroups
     from kcm.actors.engine.webhooks.settings import WebhookServing
     from kcm.actors.faults.live import LiveFaults
     from kcm.runtime.faults.plan_file import FaultPlan
@@ -463,6 +464,18 @@ def leader_migration(launch: Launch) -> Migration | None:
         raise StartError(str(err)) from err
 
 
+def _groups(launch: Launch) -> ControllerGroups | None:
+    """Return the groups of --leader-elect-groups, or None. Raises StartError if its file is invalid."""
+    if not launch.options.leader_election.groups:
+        return None
+    from kcm.actors.app.controller_groups import GroupsError, read_groups  # few managers have groups
+
+    try:
+        return read_groups(launch.options, launch.program.controllers)
+    except GroupsError as err:
+        raise StartError(str(err)) from err
+
+
 def _elections(
     launch: Launch, migration: Migration | None, homes: Iterable[str]
 ) -> Election | dict[str, Election] | None:
@@ -491,6 +504,7 @@ def _election(launch: Launch, migration: Migration | None) -> Election | None:
             component=launch.program.component,
             migration=migration,
             candidacy=candidacy_of(launch.options),
+            groups=_groups(launch),
             stand_by=chosen.on_loss == "standby",
         )
     except ValueError as err:

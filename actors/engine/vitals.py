@@ -93,6 +93,17 @@ class ElectorVitals(Struct, frozen=True, kw_only=True):
     failing_since: float = 0.0
 
 
+class CoordinatorVitals(Struct, frozen=True, kw_only=True):
+    """State of the coordinator of groups of controllers."""
+
+    # Living replicas with the same groups, including this one.
+    replicas: int = 0
+    # Request that failed in the latest round, and why; "" if none failed.
+    failure: str = ""
+    # Since when every round has failed.
+    failing_since: float = 0.0
+
+
 # Discovery.
 
 

@@ -216,6 +216,13 @@ class LeaderElection(FlagStruct, frozen=True, kw_only=True):
         "waits for the Lease again.",
         name="leader-elect-on-loss",
     )
+    groups: str = flag(
+        "",
+        "Groups of controllers with a Lease each, which all replicas with this flag share: 'auto' for the built-in "
+        "groups, or the path to a YAML file with names of groups and their controllers. Empty: one replica runs all "
+        "controllers.",
+        name="leader-elect-groups",
+    )
     resource_lock: str = flag(
         "leases",
         "Type of the lock object. Only 'leases' is supported.",

@@ -59,6 +59,13 @@ def unknown_controllers(items: Iterable[str], known: Collection[str]) -> list[st
 def _leader_election(options: Options) -> Iterator[str]:
     # Upstream's elector panics on these relations; here they are faults like any other.
     elect = options.leader_election
+    if elect.groups:
+        if not elect.enabled:
+            yield "--leader-elect-groups requires --leader-elect"
+        if options.leader_migration.enabled:
+            yield "--leader-elect-groups and --enable-leader-migration exclude each other"
+        if options.feature_gates["CoordinatedLeaderElection"]:
+            yield "--leader-elect-groups and --feature-gates=CoordinatedLeaderElection=true exclude each other"
     if not elect.enabled:
         return
     if elect.resource_lock != "leases":

@@ -7,13 +7,15 @@ DISPATCHER = "dispatcher"
 RECORDER = "event-recorder"
 ELECTOR = "elector"
 MIGRATION_ELECTOR = "migration-elector"  # for the second Lease of leader migration
-ELECTORS = frozenset({ELECTOR, MIGRATION_ELECTOR})  # in a program with one cluster
+GROUP_COORDINATOR = "group-coordinator"  # decides for which groups of controllers this replica competes
+ELECTORS = frozenset({ELECTOR, MIGRATION_ELECTOR, GROUP_COORDINATOR})  # in a program with one cluster
 LEASE_CANDIDATE = "lease-candidate"
 DISCOVERY = "discovery"
 WEBHOOK_SERVER = "webhook-server"
 INFORMERS = "shared-informers"  # the client of all informers
 _INFORMER = "informer:"
 _OF_CLUSTER = f"{ELECTOR}:"  # elector of one of several clusters
+_OF_GROUP = "group-elector:"  # elector of the Lease of a group of controllers
 _CONTROLLER = "controller:"
 
 
@@ -22,8 +24,19 @@ def elector_name(cluster: str) -> str:
     return f"{_OF_CLUSTER}{cluster}" if cluster else ELECTOR
 
 
+def group_elector_name(group: str) -> str:
+    """Return the name of the elector of the Lease of a group of controllers."""
+    return f"{_OF_GROUP}{group}"
+
+
+def group_of_elector(name: str) -> str:
+    """Return the group of an elector's Lease; "" if its Lease is not that of a group."""
+    return name.removeprefix(_OF_GROUP) if name.startswith(_OF_GROUP) else ""
+
+
 def is_elector(name: str) -> bool:
-    return name in ELECTORS or name.startswith(_OF_CLUSTER)
+    """Report whether this actor takes part in leader election, and so writes Leases without holding one."""
+    return name in ELECTORS or name.startswith((_OF_CLUSTER, _OF_GROUP))
 
 
 def cluster_of_elector(name: str) -> str:
@@ -31,9 +44,12 @@ def cluster_of_elector(name: str) -> str:
     return name.removeprefix(_OF_CLUSTER) if name.startswith(_OF_CLUSTER) else ""
 
 
-def recorder_name(cluster: str) -> str:
-    """Return the name of the recorder that writes events under a cluster's Lease; see elector_name."""
-    return f"{RECORDER}:{cluster}" if cluster else RECORDER
+def recorder_name(scope: str) -> str:
+    """Return the name of the recorder that writes events under the Lease of a cluster or a group of controllers.
+
+    scope: "" for the main Lease.
+    """
+    return f"{RECORDER}:{scope}" if scope else RECORDER
 
 
 def is_recorder(name: str) -> bool:

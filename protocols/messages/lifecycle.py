@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from msgspec import Struct
 
 
@@ -102,7 +104,7 @@ class LeaseHeld(Struct, frozen=True):
     """
 
     until: float
-    elector: str = "elector"  # name of the sender; there are two with leader migration
+    elector: str = "elector"  # name of the sender; there are several with leader migration or groups of controllers
 
 
 class LeaseLost(Struct, frozen=True):
@@ -117,6 +119,34 @@ class LeaderObserved(Struct, frozen=True):
 
     holder: str
     elector: str = "elector"  # as in LeaseHeld
+
+
+class Compete(Struct, frozen=True):
+    """Compete for the Lease, and hold it at most until `until`, unless this message is repeated. Coordinator → elector.
+
+    lease: the Lease as JSON, as the coordinator has seen it; b"" if it has not. It has not changed since `seen`.
+    Times are monotonic seconds.
+    """
+
+    lease: bytes = b""
+    seen: float = 0.0
+    until: float = math.inf
+
+
+class Withdraw(Struct, frozen=True):
+    """Stop competing for the Lease. Manager or coordinator → elector.
+
+    drained: the controllers under it have finished their work, so it is released; otherwise a Lease that is held is
+    kept.
+    """
+
+    drained: bool
+
+
+class YieldGroup(Struct, frozen=True):
+    """Drain the controllers under the Lease of this elector, then release it. Coordinator → manager."""
+
+    elector: str
 
 
 class Enable(Struct, frozen=True):

@@ -7,6 +7,7 @@ run seconds later. So a permit is passed with the write, and checked just before
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -19,33 +20,43 @@ class Tenure:
     One thread at a time extends and ends it; any thread may read it.
     """
 
-    def __init__(self) -> None:
-        self.until = -math.inf
+    def __init__(self, outer: Tenure | None = None) -> None:
+        """Create an expired tenure. outer: tenure of another lease that is required as well."""
+        self._until, self._outer = -math.inf, outer
+
+    @property
+    def until(self) -> float:
+        return self._until if self._outer is None else min(self._until, self._outer.until)
 
     def extend(self, until: float) -> None:
-        self.until = until
+        self._until = until
 
     def end(self) -> None:
         """End at once, for example when the lease is released and another process may acquire it."""
-        self.until = -math.inf
+        self._until = -math.inf
 
 
 class Terms:
     """The present tenure of each lease of a process, by the lease's elector. Outlives the dispatcher."""
 
-    def __init__(self) -> None:
+    def __init__(self, within: Mapping[str, str] | None = None) -> None:
+        """Create it without tenures. within: electors by those whose lease is required in addition."""
+        self._within = within or {}
         self._tenures: dict[str, Tenure] = {}
 
     def of(self, elector: str) -> Tenure:
         tenure = self._tenures.get(elector)
         if tenure is None:
-            tenure = self._tenures[elector] = Tenure()
+            outer = self._within.get(elector)
+            tenure = self._tenures[elector] = Tenure(None if outer is None else self.of(outer))
         return tenure
 
     def end(self, elector: str) -> None:
-        """End the present tenure, with all permits that are based on it."""
-        self.of(elector).end()
-        self._tenures[elector] = Tenure()
+        """End the present tenure, with all permits that are based on it, and the tenures within it."""
+        for ended in (elector, *(inner for inner, outer in self._within.items() if outer == elector)):
+            tenure = self._tenures.pop(ended, None)
+            if tenure is not None:
+                tenure.end()
 
 
 class Permit(Struct, frozen=True):

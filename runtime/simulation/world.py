@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 MOST_STEPS_AT_ONCE = 200_000  # steps without an advance of virtual time; more indicate an endless loop
 AT_MESSAGES = frozenset((FaultKind.ACTOR_CRASHED, FaultKind.ACTOR_VANISHED, FaultKind.ACTOR_HUNG))
+WORK = 0.0001  # seconds of work for which a message counts, although no virtual time passes
 STOP = object()  # item of a mailbox that ends the actor; messages behind it are not handled
 
 
@@ -357,6 +358,7 @@ class World:
             if item is None:
                 actor.on_start()
             elif isinstance(item, bytes):  # also a numbered frame of a journal
+                actor.worked += WORK
                 actor.on_receive(item)
             else:
                 item.reply_to.set(actor.on_receive(item.message))

@@ -108,6 +108,8 @@ class System(Protocol):
 
     def stragglers(self, name: str) -> list[Actor]: ...
 
+    def worked(self, name: str) -> float: ...
+
     # For the supervisor.
 
     def spawn(self, spec: ActorSpec) -> int: ...
@@ -147,6 +149,7 @@ class Actor(pykka.ThreadingActor):
         self.thread: int | None = None  # ident of the thread that the actor is on
         self.idle: threading.Lock | None = None  # on the carrier: locked while the actor is queued or runs
         self.turns = 1  # odd while the actor starts or handles a message; incremented at each start and end
+        self.worked = 0.0  # seconds that this incarnation has handled messages
         self._has_started = False  # whether `started` was called
         self._wake_asked: float | None = None
 
@@ -211,7 +214,7 @@ class Actor(pykka.ThreadingActor):
 
     def handle_some(self, most: int) -> bool:
         """Start, or handle up to `most` messages, on the carrier. Return True if the actor has ended."""
-        self.thread = threading.get_ident()
+        self.thread, began = threading.get_ident(), self.clock.monotonic()
         if self.turns == 1:
             self._actor_loop_setup()
         inbox, ended = self.actor_inbox, self.actor_stopped.is_set
@@ -221,12 +224,16 @@ class Actor(pykka.ThreadingActor):
         if ended():
             self._actor_loop_teardown()
         self.thread = None
+        self.worked += self.clock.monotonic() - began
         return ended()
 
     def _actor_loop_running(self) -> None:
-        inbox, ended = self.actor_inbox, self.actor_stopped.is_set
+        inbox, ended, monotonic = self.actor_inbox, self.actor_stopped.is_set, self.clock.monotonic
         while not ended():
-            self._take(inbox.get())
+            item = inbox.get()
+            began = monotonic()
+            self._take(item)
+            self.worked += monotonic() - began
 
     def _take(self, item: Any) -> None:
         # A frame, or pykka's envelope for a request with a reply and for the end.

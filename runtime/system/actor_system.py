@@ -289,6 +289,11 @@ class ActorSystem:
                 busy[name] = resident.actor.turns
         return busy
 
+    def worked(self, name: str) -> float:
+        """Return the seconds that the current incarnation has handled messages, on its thread or the carrier."""
+        resident = self._residents.get(name)
+        return resident.actor.worked if resident is not None else 0.0
+
     def active(self) -> dict[int, str]:
         """Return the names of the actors that are starting or handling a message, by the ident of their thread."""
         residents = list(self._residents.items())

@@ -3,10 +3,13 @@
 election: validated settings. lease: the Lease as last observed, and the requests to acquire it.
 migration: controllers that run under a second Lease.
 candidate: actor that lets the API server elect this process.
+groups: controllers that run under Leases of their own, which several replicas share.
+coordinator: actor that decides for which groups this replica competes.
+replicas: Leases of groups and replicas as last observed.
+assignment: which replica holds which group.
 """
 
 from kcm.actors.engine.elector.actor import Elector, lost_lease
-from kcm.actors.engine.elector.candidate import LeaseCandidate, candidate_selection
 from kcm.actors.engine.elector.election import Candidacy, Election
 from kcm.actors.engine.elector.migration import Migration, Ownership
 
@@ -14,9 +17,7 @@ __all__ = [
     "Candidacy",
     "Election",
     "Elector",
-    "LeaseCandidate",
     "Migration",
     "Ownership",
-    "candidate_selection",
     "lost_lease",
 ]

@@ -1,7 +1,7 @@
 """The elector: runs for leader on a Lease, and notifies the actors that depend on it.
 
 Takes Settled, Wake and Drain (release the lease). Sends LeaseHeld, LeaseLost, LeaderObserved, Drained, Submit and
-Record.
+Record. An elector that waits for a request competes after Compete, and stops competing after Withdraw.
 
 A lease of another holder is valid until it has been unchanged for its duration, measured by our own clock: timestamps
 of other machines are never compared. We may write until the renew deadline, measured from the moment at which the last
@@ -23,15 +23,27 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kcm.actors.engine.elector.election import Election
-from kcm.actors.engine.elector.lease import CLIENT, ObservedLease, Try
+from kcm.actors.engine.elector.lease import CLIENT, ObservedLease, SharedHolders, Try, no_marks
 from kcm.actors.engine.vitals import ElectorVitals
 from kcm.actors.reconciliation import actor_names
 from kcm.protocols.messages.commands import Command, Submit
-from kcm.protocols.messages.lifecycle import Drain, Drained, LeaderObserved, LeaseHeld, LeaseLost, Restarted, Wake
+from kcm.protocols.messages.lifecycle import (
+    Compete,
+    Drain,
+    Drained,
+    LeaderObserved,
+    LeaseHeld,
+    LeaseLost,
+    Restarted,
+    Wake,
+    Withdraw,
+)
 from kcm.protocols.messages.outcomes import Outcome, Refused, Settled
+from kcm.protocols.objects import decode_object
 from kcm.runtime.metrics.registry import Counter, Gauge
 from kcm.runtime.system.actor import Actor, Context
 from kcm.runtime.system.vitals import Vitals
@@ -40,9 +52,11 @@ RENEWAL_FAILED = "failed to renew lease: "  # beginning of a reason for the loss
 
 
 def lost_lease(elector: str) -> str:
-    """Return upstream's words for the loss of this elector's Lease, with its cluster if there are several."""
+    """Return upstream's words for the loss of this elector's Lease, with its cluster or group if there are several."""
     if elector == actor_names.MIGRATION_ELECTOR:
         return "migration leaderelection lost"
+    if group := actor_names.group_of_elector(elector):
+        return f"leaderelection lost for group {group}"
     cluster = actor_names.cluster_of_elector(elector)
     return f"leaderelection lost on {cluster}" if cluster else "leaderelection lost"
 
@@ -51,7 +65,7 @@ class Elector(Actor):
     """Actor for leader election, named "elector".
 
     It is named "migration-elector" for the Lease of leader migration, "elector:CLUSTER" for that of one of several
-    clusters.
+    clusters, "group-elector:GROUP" for that of a group of controllers.
     """
 
     def __init__(
@@ -65,13 +79,18 @@ class Elector(Actor):
         slow: Counter,
         seed: int | None = None,
         cluster: str = "",
+        waits: bool = False,
+        marks: Callable[[], Mapping[str, Mapping[str, str]]] = no_marks,
+        shared: SharedHolders | None = None,
     ) -> None:
         """Create an elector.
 
-        audience: actors to notify: the dispatcher and the manager.
+        audience: actors to notify: the dispatcher, the manager, and the coordinator of groups.
         status: set to 1 while we lead.
         slow: counts renewals that had to read the Lease first.
         cluster: where the Lease is, in a program that works on several.
+        waits: compete only after Compete.
+        marks, shared: see ObservedLease.
         """
         super().__init__(context)
         self._recorder = actor_names.recorder_name(cluster)
@@ -85,7 +104,11 @@ class Elector(Actor):
             slow=slow,
             new_holder=self._announce_holder,
             cluster=cluster,
+            marks=marks,
+            shared=shared,
         )
+        self._competes = not waits
+        self._permitted_until = math.inf  # see Compete
         self._leading = False
         self._renewed_at = 0.0  # when the last successful try was sent
         self._attempt: Try | None = None
@@ -95,11 +118,15 @@ class Elector(Actor):
         self._spared_until = -math.inf  # after a suspension, deadline of the renewal
         self._ticket = context.incarnation * 1_000_000_000
         self._releasing = False
+        self._withdraws = False  # compete again after the release, on request
         self._lost = ""  # why the lease was lost; this cannot be undone
 
     def started(self) -> None:
-        self.log.info("Attempting to acquire leader lease...", lock=self._lease.key)
-        self._try()
+        if self._competes:
+            self.log.info("Attempting to acquire leader lease...", lock=self._lease.key)
+            self._try()
+        else:
+            self._publish_vitals()  # the earlier incarnation may have been the leader
 
     def receive(self, message: Any) -> None:
         match message:
@@ -115,8 +142,35 @@ class Elector(Actor):
                 pass
             case Drain():
                 self._release()
+            case Compete():
+                self._compete(message)
+            case Withdraw(drained=drained):
+                self._withdraw(drained=drained)
             case _:
                 super().receive(message)
+
+    def _compete(self, request: Compete) -> None:
+        self._permitted_until = request.until
+        if self._lost or self._releasing:
+            return
+        if self._competes:
+            self._ask_for_wake()
+            return
+        self._competes = True
+        if request.lease:
+            self._lease.adopt(decode_object(request.lease), request.seen)
+        self.log.info("Attempting to acquire leader lease...", lock=self._lease.key)
+        if self._attempt is None:
+            self._try()
+
+    def _withdraw(self, *, drained: bool) -> None:
+        """Stop competing. A lease that is held is released if its controllers were drained, and kept otherwise."""
+        if self._leading and not drained:
+            return
+        self._competes = False
+        if drained and not self._releasing:
+            self._withdraws = True
+            self._release()
 
     def _look_at_the_time(self) -> None:
         now = self.clock.monotonic()
@@ -127,7 +181,8 @@ class Elector(Actor):
             self._due = math.inf
             self._spared_until = now + self._election.request_timeout
         if self._leading and now >= self._renew_by():
-            self._lose(f"{RENEWAL_FAILED}timed out waiting for the condition")
+            why = "timed out waiting for the condition"
+            self._lose(f"{RENEWAL_FAILED}{why if now < self._permitted_until else 'the permission to hold it ended'}")
             return
         if self._attempt is not None and now >= self._gives_up_at():
             self.log.warning("no response about the lease", lock=self._lease.key)
@@ -140,7 +195,8 @@ class Elector(Actor):
         self._ask_for_wake()
 
     def _renew_by(self) -> float:
-        return max(self._renewed_at + self._election.renew_deadline, self._spared_until)
+        by = max(self._renewed_at + self._election.renew_deadline, self._spared_until)
+        return min(by, self._permitted_until)
 
     def _gives_up_at(self) -> float:
         """Return when to give up an attempt, which takes three requests at most. A later response was lost."""
@@ -153,7 +209,8 @@ class Elector(Actor):
         if self._leading:
             dues.append(self._renew_by())
         self._due = min(dues)
-        self.wake_at(self._due)
+        if self._due < math.inf:
+            self.wake_at(self._due)
 
     # One attempt.
 
@@ -197,11 +254,14 @@ class Elector(Actor):
                 self._leading = True
                 self.log.info("Successfully acquired lease", lock=self._lease.key, identity=self._election.identity)
                 self.tell(self._recorder, self._lease.record("became leader"))
+            until = min(self._began + self._election.renew_deadline, self._permitted_until)
             for listener in self._audience:
-                self.tell(listener, LeaseHeld(self._began + self._election.renew_deadline, self.name))
+                self.tell(listener, LeaseHeld(until, self.name))
             self._next_try = now + period
         elif self._leading:
             self._next_try = now + period
+        elif not self._competes:
+            self._next_try = math.inf
         else:
             self.log.debug("Failed to acquire lease", lock=self._lease.key)
             self._next_try = self._lease.next_try(now, chance=self._random.random())
@@ -239,6 +299,7 @@ class Elector(Actor):
     def _release(self) -> None:
         """Release the lease, so that the next leader does not wait until it expires."""
         if self._releasing:
+            self._withdraws = False  # a release at the end of the process follows the present one
             return
         self._releasing = True
         if self._attempt is None:  # otherwise after its response, which the release is based on
@@ -246,6 +307,8 @@ class Elector(Actor):
 
     def _give_back(self) -> None:
         if not self._leading or not self._lease.is_known:
+            if self._withdraws:
+                self._withdraws = self._releasing = False
             self.tell(self.context.system.supervisor, Drained(self.name))
             return
         self._leading = False

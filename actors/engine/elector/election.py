@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
 from kcm.actors.engine.elector.migration import Migration
 from kcm.protocols.arguments import check_number, check_text
+
+if TYPE_CHECKING:
+    from kcm.actors.engine.elector.groups import ControllerGroups
 
 JITTER = 1.2  # upstream's factor of the retry period, while acquiring
 STANDBY_PERIOD = 1.0  # maximum seconds between two attempts of a standby
@@ -42,6 +47,7 @@ class Election(Struct, frozen=True, kw_only=True):
     ended: frozenset[str] = frozenset()  # identities of processes that are known to have ended; their lease is free
     migration: Migration | None = None  # controllers under a second Lease; None without leader migration
     candidacy: Candidacy | None = None  # let the API server elect (coordinated leader election); None: compete
+    groups: ControllerGroups | None = None  # Leases for groups of controllers, which replicas share; None: one Lease
     stand_by: bool = False  # after a loss, stop the controllers and stand by again, instead of ending the system
 
     def __post_init__(self) -> None:
@@ -55,6 +61,8 @@ class Election(Struct, frozen=True, kw_only=True):
             raise ValueError(f"a Lease has a namespace and a name, got {self.namespace!r} and {self.name!r}")
         if not self.component:
             force_setattr(self, "component", self.name)
+        if self.groups is not None and (self.migration is not None or self.candidacy is not None):
+            raise ValueError("groups of controllers exclude leader migration and coordinated leader election")
         if self.lease_duration <= self.renew_deadline:
             raise ValueError("leaseDuration must be greater than renewDeadline")
         if self.renew_deadline <= JITTER * self.retry_period:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from kcm.actors.engine.elector.election import STANDBY_PERIOD, STANDBY_SPREAD, Election
-from kcm.protocols.messages.commands import Command, Create, Get, Update
+from kcm.protocols.messages.commands import Command, Create, Get, List, Update
 from kcm.protocols.messages.events import Record
-from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
+from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
 from kcm.protocols.objects import Object, decode_object, encode_object, make_key, metadata
 from kcm.protocols.resources import LEASES
 from kcm.protocols.times import format_micro_time
@@ -42,6 +44,21 @@ def renewed(spec: Object, election: Election, *, now: float) -> Object:
     }
 
 
+class SharedHolders(Struct, frozen=True):
+    """Other processes that hold the Lease under the same identity as this one.
+
+    label_selector: selects the Leases by which these processes show that they are alive.
+    may_hold: called with these Leases; reports whether another process may hold the shared Lease.
+    """
+
+    label_selector: str
+    may_hold: Callable[[Iterable[Object]], bool]
+
+
+def no_marks() -> Mapping[str, Mapping[str, str]]:
+    return {}
+
+
 class ObservedLease:
     """The Lease as last observed. `key` is "namespace/name".
 
@@ -57,13 +74,18 @@ class ObservedLease:
         slow: Counter,
         new_holder: Callable[[str], None],
         cluster: str = "",
+        marks: Callable[[], Mapping[str, Mapping[str, str]]] = no_marks,
+        shared: SharedHolders | None = None,
     ) -> None:
         """Create an unknown Lease.
 
         cluster: where it is, in a program that works on several.
         slow: counts renewals that had to read the Lease first.
         new_holder: called with the identity of a new holder, "" if the Lease was released.
+        marks: called before each write; returns labels and annotations to set, under these names.
+        shared: other processes that hold the Lease together with this one; None if it has one holder.
         """
+        self._marks, self._shared = marks, shared
         self._election, self._clock, self._log = election, clock, log
         self._slow, self._new_holder = slow, new_holder
         self._resource = LEASES.on(cluster) if cluster else LEASES
@@ -117,12 +139,15 @@ class ObservedLease:
         """
         return (self._failure, self._failing_since) if self._failure else None
 
-    def acquire_or_renew(self, *, leading: bool) -> Try:
+    def acquire_or_renew(self, *, leading: bool, is_first: bool = True) -> Try:
         """Try once to acquire or renew the lease. leading: this process considers itself the holder.
+
+        is_first: try once more if another process has renewed a shared Lease at the same time.
 
         Source: kubernetes v1.36 client-go/tools/leaderelection/leaderelection.go, tryAcquireOrRenew.
         """
-        if self._observed is not None and leading and self._is_ours() and self._is_fresh():
+        # Another holder has usually renewed a shared Lease since, so that its version differs.
+        if self._observed is not None and leading and self._is_ours() and self._is_fresh() and self._shared is None:
             outcome = yield self._update(self._observed)
             if self._took(outcome):
                 return True
@@ -141,6 +166,8 @@ class ObservedLease:
             self._failure = ""
             return False
         outcome = yield self._update(self._observed)
+        if self._shared is not None and isinstance(outcome, Conflict) and is_first:
+            return (yield from self.acquire_or_renew(leading=leading, is_first=False))
         return self._took(outcome) or self._failed("Failed to update lease", outcome)
 
     def renew_coordinated(self) -> Try:
@@ -181,8 +208,32 @@ class ObservedLease:
     def _failure_of(self, why: str) -> str:
         return f"cannot {self._verb} {self._resource.name} {self.key}: {why}"
 
+    def adopt(self, lease: Object, seen: float) -> None:
+        """Use what another actor of this process has seen: the Lease, which has not changed since `seen`."""
+        if (self._observed or {}).get("spec") != lease.get("spec"):
+            self._observed, self._observed_at = lease, seen
+        else:
+            self._observed_at = min(self._observed_at, seen)
+
     def give_back(self) -> Try:
-        """Release the lease, so that the next leader does not wait until it expires."""
+        """Release the lease, so that the next leader does not wait until it expires.
+
+        A shared Lease is kept while another process may hold it. Each process shows that it is alive before it renews
+        the Lease. So if it is not among those listed, it has not renewed the Lease before this process read it, and a
+        renewal since then lets the release fail.
+        """
+        if self._shared is not None:
+            outcome = yield Get(self._resource.id, self.key)
+            if isinstance(outcome, Done):
+                self._observe(decode_object(outcome.body))
+                listed = yield List(
+                    self._resource.id, self._election.namespace, label_selector=self._shared.label_selector
+                )
+            if not isinstance(outcome, Done) or not isinstance(listed, Done) or not self._is_ours():
+                return False
+            if self._shared.may_hold(decode_object(listed.body).get("items") or ()):
+                self._log.info("lease is kept for the other replicas", lock=self.key)
+                return False
         assert self._observed is not None
         stamp = format_micro_time(self._clock.now())
         spec = {
@@ -231,7 +282,7 @@ class ObservedLease:
         lease = {
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
-            "metadata": {"namespace": election.namespace, "name": election.name},
+            "metadata": {"namespace": election.namespace, "name": election.name, **self._marks()},
             "spec": renewed({"leaseTransitions": -1}, election, now=self._clock.now()),
         }
         outcome = yield Create(self._resource.id, election.namespace, encode_object(lease))
@@ -240,7 +291,14 @@ class ObservedLease:
     def _update(self, lease: Object) -> Update:
         self._verb = "update"
         spec = renewed(_spec(lease), self._election, now=self._clock.now())
-        return Update(self._resource.id, self.key, encode_object({**lease, "spec": spec}))
+        return Update(self._resource.id, self.key, encode_object({**lease, **self._marked(lease), "spec": spec}))
+
+    def _marked(self, lease: Object) -> Object:
+        """Return the field metadata with the labels and annotations of this process; {} if it sets none."""
+        marks, meta = self._marks(), metadata(lease)
+        if not marks:
+            return {}
+        return {"metadata": {**meta, **{what: {**(meta.get(what) or {}), **own} for what, own in marks.items()}}}
 
     def _took(self, outcome: Outcome) -> bool:
         if not isinstance(outcome, Done):

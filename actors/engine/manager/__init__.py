@@ -2,7 +2,7 @@
 
 plan: everything it may start, and the requests of operators.
 children: their state and restarts.
-shutdown: draining.
+shutdown: draining, of all controllers or of those of a group.
 """
 
 from kcm.actors.engine.manager.actor import ControllerManager

@@ -1,11 +1,12 @@
 """The controller manager: supervises all other actors.
 
-Takes ActorFailed, Wake, LeaseHeld, LeaseLost, LeaderObserved, Drained; Enable, Disable, Restart, Pause, Resume,
-Drain and Describe from operators and tests. Sends Restarted, Pause, Resume, Drain, Unsubscribe.
+Takes ActorFailed, Wake, LeaseHeld, LeaseLost, LeaderObserved, YieldGroup, Drained; Enable, Disable, Restart, Pause,
+Resume, Drain and Describe from operators and tests. Sends Restarted, Pause, Resume, Drain, Withdraw, Unsubscribe.
 
 It starts the dispatcher, the recorder, the elector and the informers at once, so that a standby has synced tables. Once
 the lease is held it starts the controllers, one after another with the jittered start interval. A lost lease ends the
-process, or with --leader-elect-on-loss=standby only the controllers.
+process, or with --leader-elect-on-loss=standby only the controllers. With groups of controllers, the lease of a group
+starts and stops the controllers of the group.
 
 The strategy is one-for-one: an actor that fails is restarted alone, with backoff. If it fails too often it stays
 stopped, and the other actors continue. An actor that is busy with one message for too long is fenced and replaced; the
@@ -23,13 +24,14 @@ from kcm.actors.engine.elector import lost_lease
 from kcm.actors.engine.manager.children import Children
 from kcm.actors.engine.manager.discovered import DiscoveredInformers
 from kcm.actors.engine.manager.plan import ManagerPlan, Steering, start_delay
-from kcm.actors.engine.manager.shutdown import Shutdown
+from kcm.actors.engine.manager.shutdown import GroupReleases, Shutdown
 from kcm.actors.engine.vitals import ManagerDescription, ManagerVitals, description
 from kcm.actors.reconciliation.actor_names import (
     DISPATCHER,
     ELECTOR,
     cluster_of_elector,
     controller_name,
+    group_of_elector,
     informer_name,
     is_controller,
     is_informer,
@@ -53,6 +55,8 @@ from kcm.protocols.messages.lifecycle import (
     StartChild,
     StopChild,
     Wake,
+    Withdraw,
+    YieldGroup,
 )
 from kcm.protocols.messages.watches import Unsubscribe
 from kcm.runtime.system.actor import Actor, Context
@@ -97,6 +101,7 @@ class ControllerManager(Actor):
             leader_elect=plan.leader_elect,
             ended=self._end,
         )
+        self._releases = GroupReleases(self, plan=plan, children=self._children, vitals=vitals)
         self._discovered = DiscoveredInformers(self, plan=plan, steering=steering, children=self._children)
         self._leads: set[str] = set()  # electors whose leases are held
         if not plan.leader_elect:
@@ -137,8 +142,9 @@ class ControllerManager(Actor):
 
     def receive(self, message: Any) -> Any:
         match message:
-            case ActorFailed():
+            case ActorFailed(name=name):
                 self._children.failed(message)
+                self._releases.ended(name)
             case Pong():
                 pass  # answer to a Ping that an operator or a test sent; the manager itself sends none
             case Wake():
@@ -178,8 +184,12 @@ class ControllerManager(Actor):
                     self._discovered.introduce(name)
             case Drain():
                 self._shutdown.begin()
+            case YieldGroup(elector=elector):
+                if not self._shutdown.begun and not self._over:
+                    self._yield_group(elector)
             case Drained(name=name):
                 self._shutdown.drained(name)
+                self._release_drained(self._releases.drained(name))
             case Describe():
                 return description(self.name, self._description())
             case _:
@@ -236,6 +246,11 @@ class ControllerManager(Actor):
         self._next_round = now + self._plan.look_every
         self._children.look_around(now, late=late)
         self._shutdown.look_at_the_time(now)
+        if not self._shutdown.begun:
+            for elector in self._releases.overdue(now):
+                reason = "its controllers were not drained in time"
+                self.tell(DISPATCHER, LeaseLost(reason, elector))
+                self._lose(elector, reason)
         if late > SUSPENDED:  # for example, the machine was suspended
             self._held_until = {elector: max(until, now) for elector, until in self._held_until.items()}
         for elector, until in list(self._held_until.items()):
@@ -261,7 +276,7 @@ class ControllerManager(Actor):
 
     def _ask_for_look(self) -> None:
         """Schedule the next supervision tick: when a child is due, at most LOOK seconds later."""
-        due = min(self._next_round, self._children.next_due(), self._shutdown.due)
+        due = min(self._next_round, self._children.next_due(), self._shutdown.due, self._releases.due)
         if not self._over:
             held = [until for elector, until in self._held_until.items() if elector in self._leads]
             due = min([due, *(until + LEASE_GRACE for until in held)])
@@ -321,6 +336,8 @@ class ControllerManager(Actor):
     # The lease, and the end.
 
     def _held(self, elector: str, until: float) -> None:
+        if self._releases.is_released(elector):
+            return  # sent before the elector released the lease
         self._held_until[elector] = until
         if elector not in self._leads and not self._shutdown.begun and not self._over:
             self._leads.add(elector)
@@ -330,10 +347,25 @@ class ControllerManager(Actor):
     def _lose(self, elector: str, reason: str) -> None:
         self._leads.discard(elector)
         self._held_until.pop(elector, None)
-        if self._plan.stand_by_on_loss and not self._shutdown.begun and not self._over:
+        self._releases.ended(elector)
+        may_stand_by = self._plan.stand_by_on_loss or group_of_elector(elector)
+        if may_stand_by and not self._shutdown.begun and not self._over:
             self._stand_by(elector, reason)
         else:
             self._end(f"{lost_lease(elector)}: {reason}")
+
+    def _yield_group(self, elector: str) -> None:
+        """Drain the controllers under the lease of a group, so that the elector can release it."""
+        if elector not in self._leads:
+            self.tell(elector, Withdraw(drained=False))
+            return
+        self._release_drained(self._releases.begin(elector, self.clock.monotonic()))
+
+    def _release_drained(self, elector: str | None) -> None:
+        if elector is not None:
+            self._leads.discard(elector)
+            self._held_until.pop(elector, None)
+            self.tell(elector, Withdraw(drained=True))
 
     def _stand_by(self, elector: str, reason: str) -> None:
         """Stop everything that belongs to the lost term of a lease, and stand by like a new process.
@@ -342,7 +374,7 @@ class ControllerManager(Actor):
         are started again with the next term, and wait then until no write of this term is in flight. The new elector
         runs for leader again. With the main lease all controllers stop, and the informers are restarted, so that the
         next term begins with fresh lists; the migration Lease expires. With the Lease of one of several clusters, this
-        applies to its controllers and their informers.
+        applies to its controllers and their informers; with that of a group, to its controllers.
         """
         now, is_main = self.clock.monotonic(), elector == ELECTOR
         lost = [
@@ -355,18 +387,25 @@ class ControllerManager(Actor):
                 self._children.forget(owned)
             self._children.forget(controller_name(name))
             self._vitals.forget(controller_name(name))
-        if is_main and self._plan.migration is not None:
-            migration_elector = self._plan.migration.elector.name
-            self._children.forget(migration_elector)
-            self._leads.discard(migration_elector)
-            self._held_until.pop(migration_elector, None)
-            self.tell(DISPATCHER, LeaseLost(reason, migration_elector))
+        within: list[str] = []  # electors whose terms end with that of the main lease
+        if is_main:
+            within += self._plan.group_electors
+            if self._plan.migration is not None:
+                within.append(self._plan.migration.elector.name)
+                self._children.forget(self._plan.migration.elector.name)
+        for inner in within:
+            self._leads.discard(inner)
+            self._held_until.pop(inner, None)
+            self._releases.ended(inner)
+            self.tell(DISPATCHER, LeaseLost(reason, inner))
         tables = {table_id for name in lost for table_id in self._plan.controllers[name].tables}
         informers = {*map(informer_name, tables)} if cluster_of_elector(elector) else set()
         for name in list(self._children):
             child = self._children.get(name)
-            if child is not None and (name == elector or name in informers or (is_main and is_informer(name))):
+            ends = name == elector or name in informers or name in within or (is_main and is_informer(name))
+            if child is not None and ends:
                 self._children.restart(child, now)
+                self._vitals.forget(name)
         self.log.warning(f"{lost_lease(elector)}, standing by again", controllers=len(lost), error=reason)
         self._look_around()
 

@@ -71,6 +71,7 @@ class ManagerPlan(Struct, frozen=True, kw_only=True):
     leader_elect: bool = True  # controllers wait for LeaseHeld
     electors: tuple[str, ...] = (ELECTOR,)  # among the infrastructure; several if the program works on several clusters
     migration: MigrationPlan | None = None
+    group_electors: tuple[str, ...] = ()  # among the infrastructure; their leases are held within the main lease
     stand_by_on_loss: bool = False  # stop the controllers after LeaseLost and stand by again, instead of ending
     start_interval: float = 0.0  # see start_delay
     look_every: float = 5.0  # maximum interval of supervision ticks

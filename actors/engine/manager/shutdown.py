@@ -1,14 +1,27 @@
-"""Shutdown of a system: the controllers finish their syncs, then the elector releases the lease."""
+"""Releases of leases: controllers finish their syncs, then the elector releases the lease.
+
+Shutdown: all controllers, at the end of the system. GroupReleases: the controllers of a group that is given up.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from kcm.actors.engine.manager.children import Children
-from kcm.actors.reconciliation.actor_names import controller_of, is_controller, is_elector
+from kcm.actors.engine.manager.plan import ManagerPlan
+from kcm.actors.reconciliation.actor_names import (
+    controller_name,
+    controller_of,
+    group_of_elector,
+    is_controller,
+    is_elector,
+)
 from kcm.protocols.messages.lifecycle import Drain
 from kcm.runtime.system.actor import Actor
+from kcm.runtime.system.vitals import Vitals
 
 DRAINED = "drained"  # reason of a successful shutdown
 
@@ -110,3 +123,80 @@ class Shutdown:
     def _finish(self, how: str = DRAINED) -> None:
         self._until = math.inf
         self._ended(how)
+
+
+class _Draining(Struct):
+    """Release that waits for controllers. until: its deadline in monotonic seconds."""
+
+    waiting: set[str]
+    until: float
+
+
+class GroupReleases:
+    """Releases of groups that the coordinator has requested. The electors of the groups are the keys."""
+
+    def __init__(self, manager: Actor, *, plan: ManagerPlan, children: Children, vitals: Vitals) -> None:
+        self._manager, self._plan, self._children, self._vitals = manager, plan, children, vitals
+        self._draining: dict[str, _Draining] = {}
+        self._released: set[str] = set()  # electors that release their lease, and have not confirmed it
+
+    @property
+    def due(self) -> float:
+        """Return the deadline of the earliest release; infinity without one."""
+        return min((release.until for release in self._draining.values()), default=math.inf)
+
+    def is_released(self, elector: str) -> bool:
+        """Report whether the controllers under a lease were drained, and its elector has not released it yet."""
+        return elector in self._released
+
+    def begin(self, elector: str, now: float) -> str | None:
+        """Drain the controllers under a lease, again if they are being drained. Return as drained()."""
+        system = self._manager.context.system
+        release = self._draining.get(elector)
+        if release is None:
+            release = self._draining[elector] = _Draining(set(), now + self._plan.drain_within)
+        release.waiting = {name for name in self._controllers(elector) if system.is_alive(name)}
+        for name in sorted(release.waiting):
+            self._manager.tell(name, Drain())
+        return self._drained(elector)
+
+    def drained(self, name: str) -> str | None:
+        """Handle Drained of a controller or an elector.
+
+        Return the elector that can release its lease now, because the controllers under it have been stopped; None if
+        there is none.
+        """
+        self._released.discard(name)
+        for elector, release in self._draining.items():
+            if name in release.waiting:
+                release.waiting.discard(name)
+                return self._drained(elector)
+        return None
+
+    def overdue(self, now: float) -> list[str]:
+        """Return the electors whose controllers were not drained in time. They must lose their lease."""
+        return [elector for elector, release in self._draining.items() if now >= release.until]
+
+    def ended(self, elector: str) -> None:
+        """End the release of an elector that was restarted or has lost its lease."""
+        self._draining.pop(elector, None)
+        self._released.discard(elector)
+
+    def _controllers(self, elector: str) -> list[str]:
+        names = (controller_name(name) for name, plan in self._plan.controllers.items() if plan.elector == elector)
+        return [name for name in names if name in self._children]
+
+    def _drained(self, elector: str) -> str | None:
+        if self._draining[elector].waiting:
+            return None
+        del self._draining[elector]
+        controllers = self._controllers(elector)
+        for name in controllers:
+            for owned in self._children.owned_by(controller_of(name) or ""):
+                self._children.forget(owned)
+            self._children.forget(name)
+            self._vitals.forget(name)
+        self._released.add(elector)
+        group = group_of_elector(elector)
+        self._manager.log.info("controllers stopped, group is given up", group=group, controllers=len(controllers))
+        return elector

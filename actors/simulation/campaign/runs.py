@@ -231,7 +231,13 @@ class _Run:
             identity = f"manager-{manager + 1}"
             election = (
                 # When it loses the lease, the second manager stands by, and the first one ends and is restarted.
-                Election(identity=identity, namespace=LEASE[0], name=LEASE[1], stand_by=manager == 1)
+                Election(
+                    identity=identity,
+                    namespace=LEASE[0],
+                    name=LEASE[1],
+                    stand_by=manager == 1,
+                    groups=setting.groups,
+                )
                 if elections
                 else None
             )

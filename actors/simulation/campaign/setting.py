@@ -12,15 +12,18 @@ from msgspec.structs import replace
 
 from kcm.actors.app.tables import plan_tables
 from kcm.actors.controllers.workloads import deployment, replicaset, replicationcontroller
+from kcm.actors.engine.elector.groups import ControllerGroups
 from kcm.actors.engine.webhooks.configurations import has_webhooks
 from kcm.actors.hollow.specs import hollow_specs
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.actor_names import (
     DISPATCHER,
     ELECTOR,
+    GROUP_COORDINATOR,
     MANAGER,
     controller_name,
     elector_name,
+    group_elector_name,
     informer_name,
 )
 from kcm.actors.reconciliation.derived import new_table
@@ -80,6 +83,7 @@ class Setting(Struct, frozen=True, eq=False):
     options: options of the managers; None for the defaults.
     cloud: whether managers have a fake cloud.
     elections: number of managers that compete for the lease; 0 for one manager without a lease.
+    groups: groups of controllers that these managers share among themselves; None for one lease.
     fleet: number of hollow nodes and of their zones.
     pod, steady: see Scenario.
     devices: whether nodes publish devices, and the scheduler allocates them.
@@ -112,6 +116,7 @@ class Setting(Struct, frozen=True, eq=False):
     steady: bool = True
     cloud: bool = False
     elections: Callable[[int], int] = field(default=lambda scenario: (0, 0, 1, 2)[scenario % 4])
+    groups: ControllerGroups | None = None
     acting: float = ACTING
     faults: float = 40.0
     settled: float = 250.0
@@ -224,6 +229,7 @@ def _actors(setting: Setting) -> tuple[str, ...]:
         informer_name("*"),
         controller_name("*"),
         *map(elector_name, setting.clusters),
+        *((GROUP_COORDINATOR, group_elector_name("*")) if setting.groups is not None else ()),
         *(informer_name(table_id) for table_id in tables),
         *(controller_name(spec.name) for spec in specs),
     )

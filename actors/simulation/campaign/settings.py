@@ -45,6 +45,7 @@ from kcm.actors.simulation.campaign.domain_settings import (
     draw_node_plan,
     flags,
 )
+from kcm.actors.simulation.campaign.replica_settings import GROUPS_SETTING
 from kcm.actors.simulation.campaign.setting import USUAL, Setting
 from kcm.actors.simulation.trials.scenario import Scenario
 from kcm.actors.simulation.trials.trial import Trial
@@ -115,6 +116,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             ATTACHMENTS_SETTING,
             POD_CERTIFICATES_SETTING,
             CRON_JOBS_FOR_LONG,
+            GROUPS_SETTING,
             EVERYTHING,
             SWARM,
         )

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kcm.actors.app.system import ControllerSystem
-from kcm.actors.reconciliation.actor_names import DISPATCHER, cluster_of_elector, is_recorder
+from kcm.actors.reconciliation.actor_names import DISPATCHER, cluster_of_elector, group_of_elector, is_recorder
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.codec import decode, unpack
 from kcm.protocols.messages.calls import Call
@@ -129,11 +129,13 @@ class Entitled(NamedTuple):
     """The leader election permits a process to write until the given virtual time.
 
     cluster: where the Lease is, in a world with several clusters; "" otherwise.
+    group: group of controllers whose Lease it is; "" for the main Lease.
     """
 
     process: str
     until: float
     cluster: str = ""
+    group: str = ""
 
 
 class Handled(NamedTuple):
@@ -279,7 +281,8 @@ class InvariantChecker:
                         self._commands[process, message.sender, message.ticket, index] = command
                     self._pass_on(Submitted(process, system, message))
                 elif isinstance(message, LeaseHeld):
-                    self._pass_on(Entitled(process, message.until, cluster_of_elector(message.elector)))
+                    cluster, group = cluster_of_elector(message.elector), group_of_elector(message.elector)
+                    self._pass_on(Entitled(process, message.until, cluster, group))
             else:
                 message = decode(frame)
                 if isinstance(message, Settled):

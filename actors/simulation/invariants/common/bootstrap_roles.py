@@ -27,11 +27,13 @@ from kcm.runtime.client.api import Request
 
 MANAGER = "kube-controller-manager"  # client with the rights of the manager's own user
 # Clients that act as the manager's user with any flags.
-AS_MANAGER = frozenset({INFORMERS, ELECTIONS, "tokens-controller"})
+AS_MANAGER = frozenset({INFORMERS, "tokens-controller"})
 
 OF_ALL_USERS = "selfsubjectaccessreviews"  # system:basic-user grants it
 
 _CONTROLLER, _MANAGER = "system:controller:", "system:kube-controller-manager"  # prefix of role names, and a role name
+# Role in kube-system of the manager's user, for its Leases; electors send requests to no other namespace.
+_LOCKING = "system::leader-locking-kube-controller-manager"
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 
 
@@ -62,7 +64,9 @@ def roles(*, gated: bool = False) -> Mapping[str, frozenset[Right]]:
         policy = with_migrator(with_collector(policy))
     named = {name_of(role): role for role in policy if role["kind"] == "ClusterRole"}
     of_clients = {name.removeprefix(_CONTROLLER): role for name, role in named.items() if name.startswith(_CONTROLLER)}
-    return {client: frozenset(_rights(role)) for client, role in {**of_clients, MANAGER: named[_MANAGER]}.items()}
+    rights = {client: frozenset(_rights(role)) for client, role in {**of_clients, MANAGER: named[_MANAGER]}.items()}
+    locking = next(role for role in policy if role["kind"] == "Role" and name_of(role) == _LOCKING)
+    return {**rights, ELECTIONS: rights[MANAGER] | frozenset(_rights(locking))}
 
 
 def _rights(role: Object) -> Iterator[Right]:

@@ -111,7 +111,7 @@ class NoWriteWithoutLease:
                 specs = self._cluster.processes[process].specs
                 self._homes[process] = {spec.client or spec.name: spec.home_cluster for spec in specs}
                 self._until = {which: until for which, until in self._until.items() if which[0] != process}
-            case Entitled(process, until, cluster):
+            case Entitled(process, until, cluster, group) if not group:
                 self._until[process, cluster] = max(until, self._until.get((process, cluster), until))
             case Committed(changes):
                 for change in changes:
@@ -136,7 +136,9 @@ class NoWriteWithoutLease:
         election = given.get(cluster) if isinstance(given, Mapping) else given
         if election is None:
             return
-        who, now = election.identity, self._cluster.clock.monotonic()
+        groups = running.system.groups if running is not None else None
+        who = election.identity if groups is None else groups.identity  # replicas with groups hold it together
+        now = self._cluster.clock.monotonic()
         lease, until = self._leases.get(cluster, _Lease()), self._until.get((process, cluster))
         if until is None:
             fail(f"{who} begins {what}, but has never held the lease")

@@ -9,8 +9,8 @@ from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.app.arguments import read_options
 from kcm.actors.command.run_setup import candidacy_of
-from kcm.actors.engine.elector import Candidacy, Election, LeaseCandidate, candidate_selection
-from kcm.actors.engine.elector.candidate import is_pinged
+from kcm.actors.engine.elector import Candidacy, Election
+from kcm.actors.engine.elector.candidate import LeaseCandidate, candidate_selection, is_pinged
 from kcm.actors.engine.informer import Informer, InformerLimits, Outage
 from kcm.actors.reconciliation.actor_names import informer_name
 from kcm.protocols.messages.commands import Create, Submit, Update
