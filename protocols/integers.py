@@ -49,3 +49,8 @@ def _within(bounds: range, text: str) -> int | None:
 def wrapped_int64(number: int) -> int:
     """Return the number after overflow of a signed 64-bit integer, as Go computes it."""
     return (number + 2**63) % 2**64 - 2**63
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural unless the number is 1."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

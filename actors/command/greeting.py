@@ -10,6 +10,7 @@ from typing import TextIO
 import orjson
 
 from kcm.actors.engine.vitals import ElectorVitals
+from kcm.protocols.integers import counted
 from kcm.protocols.nodes import node_facts
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import DEPLOYMENTS, NODES, PODS, REPLICASETS, REPLICATION_CONTROLLERS, Resource
@@ -59,10 +60,6 @@ def greeting(
         f"Press Ctrl-C to stop. The cluster is {'kept for the next run' if is_kept else 'deleted then'}.",
     ]
     return "\n".join(lines)
-
-
-def counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def node_summary(tables: Mapping[str, Table]) -> str:

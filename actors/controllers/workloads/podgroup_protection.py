@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcm.actors.controllers.shared.protection_finalizers import is_deletion_candidate, without_finalizer
 from kcm.actors.reconciliation import (
+    Because,
     Change,
     Index,
     Interest,
@@ -89,9 +90,11 @@ class PodGroupProtection:
         if not self._pods.indexed_entries(ACTIVE, key):
             pods = (yield from must_object(list_live(PODS, namespace_of(group)))).get("items") or ()
             if not any(key in groups_in_use(pod) for pod in pods):
+                yield Because("no pod uses it: removes its finalizer")
                 yield from must(update(POD_GROUPS, released), but=(NotFound,))
                 self._log.info("Removed protection finalizer from PodGroup", v=3, podGroup=key_of(group))
                 return None
+        yield Because(f"keeps its finalizer {FINALIZER}: pods that have not finished use it")
         self._log.info("Keeping PodGroup finalizer because it is still being used by pods", v=4, podGroup=key)
         return None
 

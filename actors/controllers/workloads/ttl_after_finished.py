@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kcm.actors.options import ControllerOptions
 from kcm.actors.reconciliation import (
+    Because,
     Interest,
     Reconciliation,
     RequeueAfter,
@@ -30,7 +31,7 @@ from kcm.protocols.field_types import COUNT, TEXT, TIME, check
 from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import Key, Object, decode_object, is_deleting, key_of
 from kcm.protocols.resources import JOBS
-from kcm.protocols.times import parse_time
+from kcm.protocols.times import format_time, parse_time
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.metrics.registry import Family
 from kcm.runtime.scheduling.clock import Clock
@@ -114,7 +115,10 @@ class TtlAfterFinished:
         job = self._jobs.get(key)
         left = None if job is None else self._left(key, job)
         if left is None or left > 0:
-            return None if left is None else RequeueAfter(left)
+            if left is None:
+                return None
+            yield Because(f"is deleted at {format_time(self._clock.now() + left)} (ttlSecondsAfterFinished)")
+            return RequeueAfter(left)
         # The TTL may have been extended, and the table may be stale.
         found = yield from must(get_live(JOBS, key), but=(NotFound,))
         if not isinstance(found, Done):
@@ -123,6 +127,7 @@ class TtlAfterFinished:
         left = self._left(key, job)
         if left is None or left > 0:
             return None if left is None else RequeueAfter(left)
+        yield Because(f"expired {-left:.0f} s ago: ttlSecondsAfterFinished have passed since it finished")
         command = delete(JOBS, job, unchanged=True, propagation="Foreground", depends_on=())
         outcome = yield from must(command, but=(NotFound,))
         if isinstance(outcome, Done):

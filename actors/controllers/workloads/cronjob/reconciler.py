@@ -49,6 +49,7 @@ from kcm.actors.controllers.workloads.cronjob.slots import (
 )
 from kcm.actors.controllers.workloads.cronjob.status import RunStatus
 from kcm.actors.reconciliation import (
+    Because,
     Reconciliation,
     RequeueAfter,
     Step,
@@ -63,6 +64,7 @@ from kcm.actors.reconciliation import (
     record,
     update,
 )
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound, Refused
@@ -79,7 +81,7 @@ from kcm.protocols.objects import (
     uid_of,
 )
 from kcm.protocols.resources import CRONJOBS, JOBS
-from kcm.protocols.times import parse_time
+from kcm.protocols.times import format_time, parse_time
 from kcm.runtime.flags.values import quote
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.cron_schedules import ScheduleError
@@ -221,17 +223,26 @@ class CronJobReconciler:
             except NoSlotError as err:
                 message = f"invalid schedule: {spec.schedule} : {err}"
                 yield record(CRONJOBS, cron_job, "Warning", "InvalidSchedule", message)
+                yield Because(message)
                 return None
             if due.slot is not None:
                 if due.missed > MANY_MISSED:
                     yield _too_many_missed(cron_job)
+                    yield Because(f"about {due.missed} scheduled times were missed; only the latest is started")
                 if (yield from self._should_start(cron_job, spec, due.slot, status)):
                     is_stale = is_stale or self._may_be_stale(due.slot)
                     if is_stale and not (yield from _is_current(cron_job)):
+                        yield Because("the table of CronJobs is stale: reads it again before a Job is created")
                         return RequeueAfter(STALE_DELAY)
                     yield from self._start(cron_job, spec, due.slot, status)
         delay = seconds_to_next(schedule, since=unhandled_since(cron_job), now=now)
-        return None if delay is None else RequeueAfter(max(0.0, delay))
+        if delay is None:
+            yield Because(f"schedule {spec.schedule} has no further time")
+            return None
+        yield Because(
+            f"next scheduled time is {format_time(now + delay)}; has {counted(len(status.active), 'active Job')}"
+        )
+        return RequeueAfter(max(0.0, delay))
 
     def _may_be_stale(self, slot: int) -> bool:
         return slot <= self._began + MAX_CLOCK_SKEW or self._cron_jobs.age(self._clock.monotonic()) > MAX_SILENCE
@@ -248,9 +259,12 @@ class CronJobReconciler:
         try:
             zone_of(spec)
         except UnknownZoneError as err:
-            yield warn("UnknownTimeZone", f"invalid timeZone: {quote(spec.time_zone or '')}: {err}")
+            text = f"invalid timeZone: {quote(spec.time_zone or '')}: {err}"
+            yield warn("UnknownTimeZone", text)
+            yield Because(text)
             return None
         if spec.is_suspended:
+            yield Because("is suspended: starts no Jobs")
             return None
         if spec.names_zone and not rescheduled:
             message = f"CRON_TZ or TZ used in schedule {quote(spec.schedule)} is not officially supported"
@@ -262,6 +276,7 @@ class CronJobReconciler:
                 yield warn("UnParseableCronJobSchedule", f"unparseable schedule for cronjob: {spec.schedule}")
             else:
                 yield warn("UnparseableSchedule", f"unparseable schedule: {quote(spec.schedule)} : {err}")
+            yield Because(f"unparseable schedule: {quote(spec.schedule)} : {err}")
             return None
 
     def _should_start(self, cron_job: Object, spec: CronJobSpec, slot: int, status: RunStatus) -> Step[bool]:
@@ -273,10 +288,15 @@ class CronJobReconciler:
         if spec.concurrency_policy == FORBID and status.active:
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
             yield record(CRONJOBS, cron_job, "Normal", "JobAlreadyActive", message)
+            active = counted(len(status.active), "active Job")
+            yield Because(f"skips {format_time(slot)}: has {active} and concurrencyPolicy is Forbid")
             return False
         return True
 
     def _start(self, cron_job: Object, spec: CronJobSpec, slot: int, status: RunStatus) -> Step[None]:
+        replaces = spec.concurrency_policy == REPLACE and status.active
+        replaced = f", replaces {counted(len(status.active), 'active Job')}" if replaces else ""
+        yield Because(f"starts the Job of {format_time(slot)}{replaced}")
         if spec.concurrency_policy == REPLACE:
             yield from self._delete_active(cron_job, status)
         command = create(JOBS, new_job(cron_job, spec.template, slot, zone_of(spec)))

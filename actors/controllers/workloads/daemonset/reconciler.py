@@ -36,7 +36,7 @@ from kcm.actors.controllers.workloads.daemonset.pods import DaemonPodForm
 from kcm.actors.controllers.workloads.daemonset.rolling_update import plan_update
 from kcm.actors.controllers.workloads.daemonset.status import count_nodes, next_status
 from kcm.actors.controllers.workloads.daemonset.watches import NodeChange
-from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, record
+from kcm.actors.reconciliation import Because, Enqueue, Reconciliation, RequeueAfter, Step, record
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.objects import Key, is_deleting
 from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
@@ -98,8 +98,10 @@ class DaemonSetReconciler:
             return None
         obj = self._sets.object_of(entry)
         if is_deleting(obj):
+            yield Because("is being deleted: creates and deletes no pods")
             return None
         if selector_of(obj).empty:
+            yield Because("its selector is empty and selects all pods: creates none")
             yield record(DAEMONSETS, obj, "Warning", "SelectingAll", SELECTS_ALL)
             return None
         daemon_set = parse_daemon_set(obj)
@@ -161,8 +163,9 @@ class DaemonSetReconciler:
         # that pod.
         now = self._clock.now()
         plan = self._plan(daemon_set, nodes, placed, history.hash, now)
-        wait = plan.wait
+        wait, occasion = plan.wait, ""
         if plan.is_empty and daemon_set.rolling is not None:
+            occasion = "rolling update: "
             plan = plan_update(
                 nodes, placed, daemon_set=daemon_set, rolling=daemon_set.rolling, hash=history.hash, now=now
             )
@@ -177,6 +180,17 @@ class DaemonSetReconciler:
             except CommandError as err:
                 failure = err
         counts = count_nodes(nodes, placed, daemon_set=daemon_set, hash=history.hash, now=now)
+        if synced.attempted:
+            yield Because(
+                f"{occasion}{counts.desired} of {len(nodes)} nodes are eligible; "
+                f"creates {min(len(plan.create), self._burst)} pods and deletes {min(len(plan.delete), self._burst)}"
+            )
+        elif counts.available != counts.desired or counts.updated != counts.desired:
+            held = "" if wait is None else f"; deletes the next failed pod in {wait:.0f} s"
+            yield Because(
+                f"{counts.available} of {counts.desired} eligible nodes have an available pod, "
+                f"{counts.updated} an updated one{held}"
+            )
         status = next_status(daemon_set, counts)
         if status is not None:
             yield from write_status(DAEMONSETS, daemon_set.obj, status)

@@ -36,11 +36,19 @@ from kcm.actors.controllers.workloads.deployment.plans import (
     start_plan,
     stop_plan,
 )
+from kcm.actors.controllers.workloads.deployment.reasons import (
+    growth_reason,
+    progress_reason,
+    recreate_reason,
+    shrink_reason,
+    wait_reason,
+)
 from kcm.actors.controllers.workloads.deployment.revisions import Templates, requested_revision, rollback_plan
 from kcm.actors.controllers.workloads.deployment.rollout import CreationBackoff, Rollout
 from kcm.actors.controllers.workloads.deployment.status import is_complete, with_status
 from kcm.actors.reconciliation import (
     ORPHANS,
+    Because,
     Change,
     Interest,
     Reconciliation,
@@ -152,6 +160,7 @@ class DeploymentReconciler:
     def _sync(self, deployment: Deployment) -> Reconciliation:
         """Sync a parsed Deployment. Source: syncDeployment."""
         if deployment.selector.empty:
+            yield Because("its selector is empty and selects all pods: rolls nothing out")
             yield from _warn_of_selecting_all(deployment)
             return None
         if not deployment.selector.matches(pod_template_labels(deployment)):
@@ -160,20 +169,24 @@ class DeploymentReconciler:
             raise ValueError(f"deployment {deployment.key}: its selector does not match its template's labels")
         rollout = yield from self._claim(deployment)
         if deployment.is_deleting:
+            yield Because("is being deleted: only its status is kept up to date")
             yield from rollout.sync_new()
             yield from rollout.sync_status()
             return None
         yield from rollout.note_pause()
         yield from rollout.sync_new()
         if deployment.paused:
+            yield Because("is paused: scales its ReplicaSets, but rolls nothing out")
             return (yield from _scale(rollout, paused=True))
         revision = requested_revision(rollout.deployment.annotations)
         if revision is not None:
+            yield Because(f"rolls back to revision {revision or 'before the last'}, as its annotation requests")
             yield from rollout.ensure_new()
             yield from rollout.write_note()
             yield from rollout.roll_back(rollback_plan(rollout.deployment, rollout.all, revision))
             return None
         if is_scaling_event(rollout.deployment, rollout.all):
+            yield Because(f"spec.replicas has changed to {deployment.replicas}: scales its ReplicaSets in proportion")
             return (yield from _scale(rollout, paused=False))
         if deployment.strategy == RECREATE:
             return (yield from self._recreate(rollout))
@@ -213,6 +226,7 @@ class DeploymentReconciler:
         stops = stop_plan(rollout.old)
         yield from rollout.resize(stops)
         if stops or old_pods_running(rollout.new, rollout.old, self._phases(rollout.deployment.namespace, rollout.old)):
+            yield Because(recreate_reason(rollout.old, stops))
             requeue = yield from rollout.sync_rollout_status()
             # No event announces the deletion of a pod that could never be read.
             return RequeueAfter(UNREADABLE_DELAY) if self._pods.unreadable(rollout.deployment.namespace) else requeue
@@ -239,9 +253,14 @@ def _roll(rollout: Rollout) -> Reconciliation:
     old = active(rollout.old)  # ReplicaSets without pods are only kept as history
     growth = growth_plan(rollout.deployment, new, old)
     if growth:
+        yield Because(growth_reason(rollout.deployment, new, growth))
         yield from rollout.resize(growth)
         return (yield from rollout.sync_rollout_status())
     shrinkage = shrink_plan(rollout.deployment, new, old)
+    if shrinkage:
+        yield Because(shrink_reason(rollout.deployment, new, old, shrinkage))
+    elif old:
+        yield Because(wait_reason(rollout.deployment, new, old))
     try:
         yield from rollout.resize(shrinkage)
     except CommandError:
@@ -258,6 +277,8 @@ def _finish(rollout: Rollout) -> Reconciliation:
     """Delete old ReplicaSets if the rollout is complete, and write the status."""
     if is_complete(rollout.deployment, rollout.deployment.status):
         yield from rollout.clean_up()
+    else:
+        yield Because(progress_reason(rollout.deployment))
     return (yield from rollout.sync_rollout_status())
 
 

@@ -245,14 +245,21 @@ def next_check(deployment: Deployment, *, now: float) -> float | None:
 
     Source: requeueStuckDeployment.
     """
-    deadline = deployment.progress_deadline
-    current = progressing_condition(deployment)
-    if deadline is None or current is None or current.get("reason") in (TIMED_OUT, NEW_REPLICA_SET_AVAILABLE):
+    passes, deadline = progress_deadline(deployment), deployment.progress_deadline
+    if passes is None or deadline is None or is_complete(deployment, deployment.status):
         return None
-    if is_complete(deployment, deployment.status):
-        return None
-    left = min(_updated_at(current) + deadline - now, deadline)
+    left = min(passes - now, deadline)
     return left + 1.0 if left >= 1.0 else 1.0
+
+
+def progress_deadline(deployment: Deployment) -> float | None:
+    """Return the time at which the rollout times out, in Unix seconds; None if it has ended or cannot time out."""
+    current = progressing_condition(deployment)
+    if deployment.progress_deadline is None or current is None:
+        return None
+    if current.get("reason") in (TIMED_OUT, NEW_REPLICA_SET_AVAILABLE):
+        return None
+    return _updated_at(current) + deployment.progress_deadline
 
 
 def _updated_at(condition: Mapping[str, Any]) -> float:

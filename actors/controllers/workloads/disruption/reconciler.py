@@ -41,12 +41,23 @@ from kcm.actors.controllers.workloads.disruption.pod_counts import (
 )
 from kcm.actors.controllers.workloads.disruption.scales import Scales
 from kcm.actors.controllers.workloads.disruption.stale_targets import TIMEOUT, marked_since, status_without_target
-from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, must, perform, record, update
+from kcm.actors.reconciliation import (
+    Because,
+    Enqueue,
+    Reconciliation,
+    RequeueAfter,
+    Step,
+    must,
+    perform,
+    record,
+    update,
+)
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Refused
 from kcm.protocols.objects import Key, Object, make_key, resource_version_of, split_key
 from kcm.protocols.resources import POD_DISRUPTION_BUDGETS, PODS
-from kcm.protocols.times import parse_time
+from kcm.protocols.times import format_time, parse_time
 from kcm.protocols.versions import parse_version
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.table import Entry
@@ -100,6 +111,7 @@ class DisruptionReconciler:
         try:
             status, recheck = yield from self._count_pods(key, budget)
         except CannotCountError as err:
+            yield Because(f"allows no disruptions: its pods cannot be counted: {err}")
             yield from self._report_failure(key, budget, err)
             yield from self._write_fail_safe(budget, str(err))
             raise
@@ -137,6 +149,12 @@ class DisruptionReconciler:
             yield record(PODS, self._pods.object_of(pod), "Warning", "NotDeleted", events.not_deleted(key))
         current = sum(is_healthy(pod, disrupted) and not self._pods.is_unreadable(pod.key) for pod in pods)
         fresh = {name: recorded[name] for name in recorded if name in disrupted.fresh}
+        allowed = max(0, current - requirement.desired) if requirement.expected > 0 else 0
+        evicted = f", {len(fresh)} evicted pods are not deleted yet" if fresh else ""
+        yield Because(
+            f"allows {counted(allowed, 'disruption')}: {current} of {requirement.expected} expected pods are healthy, "
+            f"{requirement.desired} must be{evicted}"
+        )
         status = next_status(budget, requirement, current=current, disrupted=fresh, now=self._clock.now())
         return status, disrupted.recheck
 
@@ -243,6 +261,7 @@ class DisruptionReconciler:
         namespace, name = split_key(key)
         budgets = selecting_budgets(self._budgets, namespace, pod.facts.labels)
         if len(budgets) > 1:
+            yield Because(f"cannot be evicted: {len(budgets)} PodDisruptionBudgets select it: {', '.join(budgets[:3])}")
             text = events.multiple_budgets(namespace, name, split_key(budgets[0])[1])
             yield record(PODS, self._pods.object_of(pod), "Warning", "MultiplePodDisruptionBudgets", text)
         return None
@@ -259,7 +278,9 @@ class DisruptionReconciler:
             return None
         now = self._clock.now()
         if since + TIMEOUT > now:
+            yield Because(f"condition DisruptionTarget is reset at {format_time(since + TIMEOUT)} unless it is deleted")
             return RequeueAfter(min(since + TIMEOUT - now, TIMEOUT))  # `since` may be in the future, if clocks differ
+        yield Because(f"resets the condition DisruptionTarget: was not deleted within {TIMEOUT:.0f} s")
         put = update(PODS, {**pod, "status": status_without_target(pod, now=now)}, subresource="status")
         outcome = yield from must(put, but=(NotFound,))
         if isinstance(outcome, Done):

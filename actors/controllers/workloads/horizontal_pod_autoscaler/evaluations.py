@@ -73,6 +73,7 @@ class Evaluation(Struct, kw_only=True):
     metrics: Sequence[Object] | None = None  # status.currentMetrics; None before the metrics were read
     failed: AutoscalingError | None = None  # error of an invalid metric, raised after the status was written
     reason: str = ""  # why the target is scaled, for the event
+    proposal: str = ""  # what the metrics propose, and how it is limited, for the reason of the decision
 
     @property
     def reference(self) -> str:

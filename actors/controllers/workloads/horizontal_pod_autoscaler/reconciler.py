@@ -54,7 +54,7 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.status import (
     SCALING_LIMITED,
     StatusDraft,
 )
-from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, perform, update
+from kcm.actors.reconciliation import Because, Enqueue, Reconciliation, RequeueAfter, Step, perform, update
 from kcm.protocols.errors import clear_frames
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import Done, NotFound, Refused
@@ -142,6 +142,7 @@ class AutoscalerReconciler:
         except AutoscalingError as err:
             origin = err.origin
             self._log.warning("autoscaling failed", key=key, error=str(err))
+            yield Because(f"autoscaling failed: {err}")
             clear_frames(err)
         self._monitor.reconciled(evaluation.action, origin, self._clock.monotonic() - began)
         return RequeueAfter(max(0.0, self._settings.period))
@@ -172,6 +173,7 @@ class AutoscalerReconciler:
         rescale = desired is not None and desired != scale.wanted
         if desired is not None and rescale:
             yield from self._rescale(evaluation, scale, desired)
+        yield Because(_reason(evaluation, scale.wanted, desired))
         wanted = desired if desired is not None and rescale else scale.wanted
         evaluation.draft.set_counts(current=scale.wanted, desired=wanted, metrics=evaluation.metrics)
         if rescale:
@@ -228,6 +230,7 @@ class AutoscalerReconciler:
             return lowest
         result = yield from self._by_metrics(evaluation, scale)
         proposal = max(result.replicas, 0)
+        evaluation.proposal = f"{result.name} proposes {proposal} replicas"
         if proposal > current:
             evaluation.reason = f"{result.name} above target"
         elif proposal < current:
@@ -271,6 +274,10 @@ class AutoscalerReconciler:
         evaluation.draft.set_condition(ABLE_TO_SCALE, "True", stable.reason, stable.message)
         is_limited = end.replicas != stable.replicas
         evaluation.draft.set_condition(SCALING_LIMITED, "True" if is_limited else "False", end.reason, end.message)
+        if stable.replicas != proposal:
+            evaluation.proposal += f", stabilized to {stable.replicas}"
+        if is_limited:
+            evaluation.proposal += f", limited to {end.replicas}: {end.message}"
         return end.replicas
 
     def _rescale(self, evaluation: Evaluation, scale: TargetScale, desired: int) -> Step[None]:
@@ -327,3 +334,13 @@ class AutoscalerReconciler:
             raise CommandError(put, outcome)
         yield event(evaluation, "Warning", "FailedUpdateStatus", outcome.message)
         return AutoscalingError(f"failed to update status for {name_of(evaluation.autoscaler)}: {outcome.message}")
+
+
+def _reason(evaluation: Evaluation, current: int, desired: int | None) -> str:
+    """Return why the target is scaled from `current` to `desired` replicas, or not scaled."""
+    if desired is None:
+        return "scaling is disabled: the target has 0 replicas"
+    lowest, highest = evaluation.spec.bounds
+    action = "keeps" if desired == current else f"scales from {current} to"
+    why = evaluation.proposal or evaluation.reason
+    return f"{action} {desired} replicas: {why} (minReplicas {lowest}, maxReplicas {highest})"

@@ -59,15 +59,10 @@ from kcm.actors.controllers.workloads.job.plan import (
 )
 from kcm.actors.controllers.workloads.job.pod_control import JobPodControl
 from kcm.actors.controllers.workloads.job.pods import JobPod
+from kcm.actors.controllers.workloads.job.reasons import reason_of
 from kcm.actors.controllers.workloads.job.status import SUSPENDED, condition, running_pods, with_status
 from kcm.actors.controllers.workloads.job.sync import JobMemories, JobMemory, Managed, Sync, read_live_pods
-from kcm.actors.reconciliation import (
-    Reconciliation,
-    RequeueAfter,
-    Retry,
-    Step,
-    record,
-)
+from kcm.actors.reconciliation import Because, Reconciliation, RequeueAfter, Retry, Step, record
 from kcm.protocols.messages.events import RecordType
 from kcm.protocols.objects import Key, is_deleting, split_key
 from kcm.protocols.pods import is_terminal
@@ -123,6 +118,7 @@ class JobReconciler:
             if self._managed_elsewhere.get(key) != entry.uid:
                 self._managed_elsewhere[key] = entry.uid
                 self._metrics.managed_elsewhere(manager)
+            yield Because(f"spec.managedBy is {manager}: another controller reconciles it")
             return None
         if is_finished(job):
             self._forget(key)
@@ -130,6 +126,7 @@ class JobReconciler:
         mode = (job.get("spec") or {}).get("completionMode") or NON_INDEXED
         if mode not in (NON_INDEXED, INDEXED):
             text = "Skipped Job sync because completion mode is unknown"
+            yield Because(f"spec.completionMode {mode} is unknown")
             yield record(JOBS, job, "Warning", "UnknownCompletionMode", text)
             return None
         sync = Sync(entry, job, self._memories.of(key, entry.uid))
@@ -168,6 +165,9 @@ class JobReconciler:
         if update.finished is None:
             maybe_deleted = sync.memory.unknown.maybe_deleted
             plan = plan_pods(job, failures=failures, now=now, maybe_deleted=maybe_deleted)
+        reason = reason_of(job, plan, update)
+        if reason:
+            yield Because(reason)
         if not (yield from self._predecessor_is_shown(sync, update, plan)):
             return
         if update.finished is not None:
@@ -270,7 +270,7 @@ class JobReconciler:
         job = update.job
         sync.requeue_after(seconds_to_deadline(job, started=update.started, now=now))
         managed = Managed(RECONCILING)
-        manages = not job.is_deleting and self._all_readable(sync)
+        manages = not job.is_deleting and (yield from self._all_readable(sync))
         if manages:
             managed = yield from self._pod_control.manage(sync, job, plan)
         finished = completed(job, active=self._active(sync), now=now)
@@ -281,10 +281,11 @@ class JobReconciler:
     def _active(self, sync: Sync) -> int:
         return running_pods(self._pods, sync.entry.uid).active
 
-    def _all_readable(self, sync: Sync) -> bool:
+    def _all_readable(self, sync: Sync) -> Step[bool]:
         """Report whether all pods of the Job are readable. An unreadable pod may be one that seems to be missing."""
         if self._pods.first_unreadable(split_key(sync.entry.key)[0], owner=sync.entry.uid) is None:
             return True
+        yield Because("one of its pods is unreadable: creates and deletes none")
         sync.requeue_after(UNREADABLE_DELAY)
         return False
 

@@ -47,11 +47,8 @@ from kcm.actors.controllers.workloads.replicaset.kind import (
     replica_spec,
     selector_of,
 )
-from kcm.actors.reconciliation import (
-    Reconciliation,
-    RequeueAfter,
-    Step,
-)
+from kcm.actors.reconciliation import Because, Reconciliation, RequeueAfter, Step
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.objects import Key, Object, is_deleting, metadata, split_key
 from kcm.protocols.pods import PodFacts, is_active
@@ -123,6 +120,8 @@ class ReplicaSetReconciler:
         managed = _Managed()
         if not is_deleting(owner):
             managed = yield from self._manage(entry, owner, spec, claimed, pods.failed)
+        else:
+            yield Because("is being deleted: creates and deletes no pods")
         surplus = len(claimed) - spec.replicas
         if managed.attempted:
             pods = self._sort(entry)
@@ -144,6 +143,8 @@ class ReplicaSetReconciler:
             now=counted,
         )
         if status is not None:
+            if not managed.attempted:
+                yield Because(f"{counts.available} of {counts.replicas} pods are available, {counts.ready} are ready")
             yield from write_status(self._kind.resource, owner, status)
         if managed.failure is not None:
             raise managed.failure
@@ -182,15 +183,22 @@ class ReplicaSetReconciler:
         """Create missing pods or delete surplus pods. Source: manageReplicas."""
         missing = spec.replicas - len(active)
         if missing and self._pods.first_unreadable(split_key(entry.key)[0], owner=entry.uid) is not None:
+            yield Because("one of its pods is unreadable: creates and deletes none")
             return _Managed(wait=UNREADABLE_DELAY)  # the unreadable pod may be the missing pod, or a surplus one
         held, wait = self._held_back(entry, failed, missing)
         if missing > 0:
-            creations = yield from self._create(entry, owner, spec, min(missing - held, self._burst))
+            count = min(missing - held, self._burst)
+            delayed = "" if wait is None else f", {held} in {wait:.0f} s, as pods failed soon after their creation"
+            yield Because(f"has {len(active)} of {spec.replicas} pods; creates {count}{delayed}")
+            creations = yield from self._create(entry, owner, spec, count)
             raise_if_unknown(creations)
             if creations.existing:
                 wait = RETRY_DELAY
             return _Managed(attempted=True, failure=creations.failure, wait=wait)
         if missing < 0:
+            yield Because(
+                f"has {counted(len(active), 'pod')} and needs {spec.replicas}; deletes {min(-missing, self._burst)}"
+            )
             deletions = yield from self._delete(entry, owner, active, min(-missing, self._burst))
             wait = RETRY_DELAY if deletions.conflicting else None
             return _Managed(attempted=True, failure=deletions.failure, wait=wait)

@@ -51,7 +51,8 @@ from kcm.actors.controllers.workloads.statefulset.revisions import (
     truncate_history,
 )
 from kcm.actors.controllers.workloads.statefulset.status import differs, status_of
-from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Step
+from kcm.actors.reconciliation import Because, Reconciliation, RequeueAfter, Step
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.objects import Key, Object, name_of
 from kcm.protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
@@ -60,6 +61,7 @@ from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
 BURST = 500  # pods that policy Parallel creates in one sync
+MOST_NAMED = 5  # pods that a reason names
 
 
 class _Managed(NamedTuple):
@@ -135,6 +137,7 @@ class StatefulSetReconciler:
         if not is_current(self._sets, entry):
             return (yield from self.reconcile(key))
         if self._pods.first_unreadable(stateful_set.namespace, owner=stateful_set.uid) is not None:
+            yield Because("one of its pods is unreadable: creates and deletes none")
             return RequeueAfter(UNREADABLE_DELAY)
         revisions = yield from settle_revisions(stateful_set, known)
         failure: Exception | None = None
@@ -165,6 +168,11 @@ class StatefulSetReconciler:
         yield from truncate_history(stateful_set, revisions, map(revision_of, pods))
         if failure is not None:
             raise failure
+        if not managed.attempted and status.get("updatedReplicas", 0) != stateful_set.replicas:
+            yield Because(
+                f"{status['availableReplicas']} of {stateful_set.replicas} pods are available, "
+                f"{status.get('updatedReplicas', 0)} have the update revision"
+            )
         waits = [] if managed.wait is None else [managed.wait]
         if stateful_set.min_ready_seconds > 0 and status.get("readyReplicas", 0) != status["availableReplicas"]:
             waits.append(self._next_availability(stateful_set, pods, counted=now))
@@ -204,6 +212,7 @@ class StatefulSetReconciler:
         if self._several_unavailable:
             self._metrics.allowed(stateful_set, stateful_set.at_once())
         if stateful_set.is_deleting:
+            yield Because("is being deleted: creates and deletes no pods")
             return _Managed()
         control = PodControl(stateful_set, pods=self._pods, claims=self._claims, settled=settled)
         members = members_of(stateful_set, pods)
@@ -233,6 +242,11 @@ class StatefulSetReconciler:
             self._metrics.unavailable(stateful_set, unavailable_replicas(stateful_set, members, now=now))
             choose = some_for_update
         old = choose(stateful_set, members, update=revisions.update_name, now=now)
+        if old:
+            names = ", ".join(f"{stateful_set.name}-{ordinal}" for ordinal in old[:MOST_NAMED])
+            yield Because(
+                f"rolling update to {revisions.update_name}: deletes {counted(len(old), 'outdated pod')}: {names}"
+            )
         failures = yield from run_together(control.delete(members.replicas[ordinal]) for ordinal in old)
         if failures:
             raise failures[0]
@@ -272,6 +286,7 @@ class _Sync:
             if not self._needs(ordinal):
                 continue
             self.attempted = True
+            yield Because(self._reason(ordinal))
             if (yield from self._replica(ordinal)):
                 return False
         if not self._members.condemned:
@@ -281,8 +296,14 @@ class _Sync:
             yield from self._keep_condemned(pod, ordinal)
         ordinal, pod = next(iter(self._members.condemned.items()))
         is_first = first_unavailable(self._set, self._members, now=self._now) == ordinal
+        name = f"{self._set.name}-{ordinal}"
         if step_for_condemned(self._set, pod.facts, is_first_unavailable=is_first, now=self._now) is PodStep.DELETE:
+            yield Because(f"scales down to {self._set.replicas} pods: deletes {name}")
             yield from self._control.delete(pod)
+        elif pod.facts.deleting:
+            yield Because(f"scales down to {self._set.replicas} pods: waits for the end of {name}")
+        else:
+            yield Because(f"scales down: waits to delete {name} until the pods before it are available")
         return False
 
     def in_parallel(self) -> Step[bool]:
@@ -292,6 +313,12 @@ class _Sync:
         """
         pending, is_complete = self._pending()
         self.attempted = bool(pending or self._members.condemned)
+        if self.attempted:
+            missing = sum(ordinal not in self._members.replicas for ordinal in pending)
+            yield Because(
+                f"Parallel: creates {missing} of {self._set.replicas} pods, corrects or replaces "
+                f"{len(pending) - missing}, deletes {len(self._members.condemned)}"
+            )
         yield from run_with_slow_start(map(self._replica, pending))
         if not is_complete:
             return False
@@ -331,6 +358,23 @@ class _Sync:
         if pod is None or step_for_replica(self._set, pod.facts, now=self._now) is not PodStep.KEEP:
             return True
         return not self._control.needs_nothing(pod, ordinal)
+
+    def _reason(self, ordinal: int) -> str:
+        """Return why a pod is processed, with the policy OrderedReady."""
+        pod, name = self._members.replicas.get(ordinal), f"{self._set.name}-{ordinal}"
+        if pod is None:
+            left = self._backoff.seconds_left(self._key, self._set.uid, ordinal, now=self._uptime)
+            when = f" in {left:.0f} s, as the pods before it ended soon after their creation" if left else ""
+            return f"creates pod {name}{when}: all pods with a lower ordinal are available"
+        step = step_for_replica(self._set, pod.facts, now=self._now)
+        if step is PodStep.REPLACE:
+            return f"deletes pod {name} to replace it: it is {pod.facts.phase}"
+        if step is PodStep.KEEP:
+            return f"corrects labels or claims of pod {name}"
+        if pod.facts.deleting:
+            return f"waits for the end of pod {name}"
+        ready = "ready" if pod.facts.ready else "not ready"
+        return f"waits for pod {name} to be available: it is {pod.facts.phase}, {ready}"
 
     def _replica(self, ordinal: int) -> Step[bool]:
         """Create, replace or correct a pod. Return whether the pods after it must wait. Source: processReplica."""
