@@ -21,17 +21,10 @@ from msgspec import Struct
 
 from kcm.actors.controllers.shared.pod_disruption import disruption_condition, observed_generation
 from kcm.actors.options import ControllerOptions
-from kcm.actors.reconciliation import (
-    Reconciliation,
-    Step,
-    batches,
-    delete,
-    get_live,
-    merge_status,
-    together,
-)
+from kcm.actors.reconciliation import Because, Reconciliation, Step, batches, delete, get_live, merge_status, together
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
 from kcm.protocols.conditions import is_true
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
 from kcm.protocols.nodes import OUT_OF_SERVICE_TAINT
@@ -85,6 +78,14 @@ class Reason(StrEnum):
     OUT_OF_SERVICE = "out-of-service"
     ORPHANED = "orphaned"
     UNSCHEDULED = "unscheduled"
+
+
+_WORDS = {
+    Reason.TERMINATED: "terminated ones above --terminated-pod-gc-threshold",
+    Reason.OUT_OF_SERVICE: "terminating on nodes that are out of service",
+    Reason.ORPHANED: "whose nodes do not exist",
+    Reason.UNSCHEDULED: "terminating and never bound to a node",
+}
 
 
 class DeletionMeter(Struct, frozen=True, kw_only=True):
@@ -187,6 +188,10 @@ class PodGarbageCollector:
         missing = {pod.facts.node for pod in pods if pod.facts.node and pod.facts.node not in present}
         self._missing = {name: self._missing.get(name, now + QUARANTINE) for name in sorted(missing)}
         suspects = [name for name, until in self._missing.items() if until <= now]
+        if len(self._missing) > len(suspects):
+            yield Because(
+                f"pods are bound to {counted(len(self._missing), 'missing node')}, in quarantine for {QUARANTINE:.0f} s"
+            )
         for name in suspects:
             del self._missing[name]
         outcomes = yield from together([get_live(NODES, name) for name in suspects])
@@ -194,6 +199,8 @@ class PodGarbageCollector:
 
     def _remove(self, pods: Sequence[Entry], reason: Reason) -> Step[None]:
         """Set pods that are not terminated to Failed, then delete them, in batches."""
+        if pods:
+            yield Because(f"deletes {counted(len(pods), 'pod')}, {_WORDS[reason]}, such as {pods[0].key}")
         for batch in batches(pods, BATCH):
             deletable = self._still_deletable(batch, reason)
             for pod in deletable:

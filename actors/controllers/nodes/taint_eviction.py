@@ -28,6 +28,7 @@ from msgspec import Struct
 from kcm.actors.controllers.nodes.node_lifecycle.options import NodeLifecycleOptions
 from kcm.actors.controllers.shared.pod_disruption import DISRUPTION_TARGET, disruption_condition
 from kcm.actors.reconciliation import (
+    Because,
     Change,
     Enqueue,
     Interest,
@@ -49,6 +50,7 @@ from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, decode_object, split_key, uid_of
 from kcm.protocols.resources import NODES, PODS
+from kcm.protocols.times import format_time
 from kcm.protocols.tolerations import find_toleration
 from kcm.runtime.metrics.registry import Family
 from kcm.runtime.scheduling.clock import Clock
@@ -186,13 +188,16 @@ class TaintEvictionReconciler:
         if eviction is not None and eviction.delayed and eviction.due <= self._clock.monotonic():
             wait = yield from self._fetch_node(key, eviction.node)
             if wait > 0:
+                yield Because(f"is due for eviction: waits until node {eviction.node} has been read from the server")
                 return RequeueAfter(wait)
             eviction = yield from self._plan(key)
         if eviction is None:
             return None
         seconds = eviction.due - self._clock.monotonic()
         if seconds > 0:
+            yield Because(f"evicts it at {format_time(self._clock.now() + seconds)}: {self._taints_of(eviction.node)}")
             return RequeueAfter(seconds)
+        yield Because(f"evicts it: {self._taints_of(eviction.node)}, which it does not tolerate any longer")
         yield from self._evict(key, eviction)
         replanned = self._evictions.get(key)  # not None if the taints have changed again meanwhile
         return None if replanned is None else RequeueAfter(max(0.0, replanned.due - self._clock.monotonic()))
@@ -233,6 +238,14 @@ class TaintEvictionReconciler:
         tolerations = (self._pods.object_of(pod).get("spec") or {}).get("tolerations") or ()
         return tolerance(tolerations, taints, comparing=self._comparing)
 
+    def _taints_of(self, node: str) -> str:
+        """Return in words the NoExecute taints of a node."""
+        entry = self._nodes.entry(node)
+        taints = () if entry is None else no_execute_taints(self._nodes.object_of(entry))
+        return (
+            f"node {node} has the NoExecute taints {', '.join(str(taint.get('key')) for taint in taints) or '(none)'}"
+        )
+
     def _is_evicted(self, pod: Entry) -> bool:
         """Report whether this controller has already deleted the pod, possibly before a restart."""
         if not pod.facts.deleting:
@@ -243,6 +256,7 @@ class TaintEvictionReconciler:
 
     def _cancel(self, key: Key) -> Step[None]:
         if self._evictions.pop(key, None) is not None:
+            yield Because("cancels its eviction: it tolerates the taints of its node, or was deleted")
             yield _event(key, f"Cancelling deletion of Pod {key}")
 
     def _fetch_node(self, key: Key, node: str) -> Step[float]:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kcm.actors.reconciliation import Reconciliation, Watch, itself, must, patch
+from kcm.actors.reconciliation import Because, Reconciliation, Watch, itself, must, patch
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
-from kcm.protocols.integers import parse_int
+from kcm.protocols.integers import counted, parse_int
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.objects import Key, annotations_of
 from kcm.protocols.resources import NODES
@@ -72,6 +72,8 @@ class TtlReconciler:
         seconds = TTL_BOUNDARIES[self._boundary].ttl_seconds
         current = annotations_of(node).get(ANNOTATION, "")
         if parse_int(current) != seconds:
+            count = len(self._nodes.entries())
+            yield Because(f"{counted(count, 'node')}: kubelets cache Secrets and ConfigMaps for {seconds} s")
             body = {"metadata": {"annotations": {ANNOTATION: str(seconds)}}}
             yield from must(patch(NODES, key, body), but=(NotFound,))
         return None

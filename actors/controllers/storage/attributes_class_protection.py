@@ -18,11 +18,11 @@ from kcm.actors.controllers.shared.protection_finalizers import (
     with_finalizer,
     without_finalizer,
 )
-from kcm.actors.reconciliation import Change, Interest, Reconciliation, Watch, itself, must, update
+from kcm.actors.reconciliation import Because, Change, Interest, Reconciliation, Watch, itself, must, update
 from kcm.actors.reconciliation.specs import ControllerSpec, Index, Queue
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.messages.watches import EventType
-from kcm.protocols.objects import Key
+from kcm.protocols.objects import Key, is_deleting
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, VOLUME_ATTRIBUTES_CLASSES
 from kcm.protocols.volumes import ATTRIBUTES_CLASS_PROTECTION, attributes_class_of
 from kcm.runtime.tables.tables import Tables
@@ -75,10 +75,13 @@ class AttributesClassProtection:
         changed = with_finalizer(found, ATTRIBUTES_CLASS_PROTECTION)
         if changed is None and is_deletion_candidate(found, ATTRIBUTES_CLASS_PROTECTION):
             if any(any(True for _ in users.indexed(CLASSES, key)) for users in self._users):
+                yield Because(f"keeps the finalizer {ATTRIBUTES_CLASS_PROTECTION}: volumes or claims refer to it")
                 self._log.debug("class is still in use, keeping its finalizer", key=key)
                 return None
             changed = without_finalizer(found, ATTRIBUTES_CLASS_PROTECTION)
         if changed is not None:
+            verb = "is unused: removes its" if is_deleting(found) else "lacks the"
+            yield Because(f"{verb} finalizer {ATTRIBUTES_CLASS_PROTECTION}")
             yield from must(update(VOLUME_ATTRIBUTES_CLASSES, changed), but=(NotFound,))
         return None
 

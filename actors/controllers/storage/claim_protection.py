@@ -31,6 +31,7 @@ from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_
 from kcm.actors.options import Options
 from kcm.actors.options.versions import BINARY
 from kcm.actors.reconciliation import (
+    Because,
     Change,
     Interest,
     Reconciliation,
@@ -44,9 +45,10 @@ from kcm.actors.reconciliation import (
 )
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.conditions import find_condition
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.messages.watches import EventType
-from kcm.protocols.objects import Key, Object, controller_of, is_deleting, key_of, metadata, split_key, uid_of
+from kcm.protocols.objects import Key, Object, controller_of, is_deleting, key_of, metadata, name_of, split_key, uid_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from kcm.protocols.times import format_time
 from kcm.protocols.volumes import CLAIM_PROTECTION, claim_keys, claims_of, is_pod_ended, phase_of
@@ -179,9 +181,16 @@ class ClaimProtection:
             return None
         protected = with_finalizer(claim, CLAIM_PROTECTION)
         if protected is not None:
+            yield Because(f"lacks the finalizer {CLAIM_PROTECTION}: adds it")
             yield from must(update(PERSISTENT_VOLUME_CLAIMS, protected), but=(NotFound,))
         elif self._seems_unused(claim):
             yield from self._unprotect(key)
+        elif is_deleting(claim):
+            users = [name_of(pod) for pod in self._pods.indexed(CLAIMS, key) if uses(pod, claim)]
+            if users:
+                yield Because(
+                    f"keeps the finalizer {CLAIM_PROTECTION}: used by {counted(len(users), 'pod')}, such as {users[0]}"
+                )
         return None
 
     def _update_unused(self, key: Key) -> Step[None]:
@@ -220,6 +229,7 @@ class ClaimProtection:
     def _write_unused(self, claim: Object, *, used: bool) -> Step[None]:
         changed = with_unused(claim, used=used, now=self._clock.now())
         if changed is not None:
+            yield Because(f"claim {key_of(claim)} is {'used by a pod' if used else 'not used by any pod'}")
             yield from must(update(PERSISTENT_VOLUME_CLAIMS, changed, subresource="status"), but=(NotFound,))
             self._log.info("updated condition Unused", claim=key_of(claim), unused=not used)
 
@@ -242,8 +252,10 @@ class ClaimProtection:
                 continue
             released = None if _used(claim, pods) else without_finalizer(claim, CLAIM_PROTECTION)
             if released is None:
+                yield Because(f"keeps the finalizer of claim {claim_key}: the server has a pod that uses it")
                 self._log.info("claim is used by a pod, keeping its finalizer", v=2, claim=claim_key)
                 continue
+            yield Because(f"no pod uses claim {claim_key}: removes its finalizer {CLAIM_PROTECTION}")
             yield from must(update(PERSISTENT_VOLUME_CLAIMS, released), but=(NotFound,))
             self._log.info("removed finalizer, claim is unused", claim=claim_key)
 

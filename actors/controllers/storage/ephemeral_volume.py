@@ -24,6 +24,7 @@ from kcm.actors.controllers.shared.server_texts import client_go_message
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
 from kcm.actors.options import ControllerOptions, Options
 from kcm.actors.reconciliation import (
+    Because,
     Change,
     CommandError,
     Done,
@@ -133,6 +134,7 @@ class EphemeralVolumes:
     def check_pod(self, key: Key) -> Reconciliation:
         """Enqueue a pod after one of its claims was deleted, unless the pod was deleted as well."""
         if (yield from self._exists(key)):
+            yield Because("a claim of its ephemeral volumes was deleted: creates it again")
             yield Enqueue(QUEUE, key)
         return None
 
@@ -153,8 +155,10 @@ class EphemeralVolumes:
         claim = self._claims.get(key)
         if claim is not None:
             if not controlled_by(claim, pod):
+                yield Because(f"volume {volume['name']} waits until claim {key}, which another object owns, is deleted")
                 raise ForeignClaimError(key, key_of(pod))
             return
+        yield Because(f"ephemeral volume {volume['name']} has no claim: creates {key}")
         try:
             yield from must(create(PERSISTENT_VOLUME_CLAIMS, claim_for(pod, volume)))
         except CommandError as err:

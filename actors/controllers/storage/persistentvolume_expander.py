@@ -31,6 +31,7 @@ from kcm.actors.controllers.storage.shared.expansion import (
     with_resizer,
 )
 from kcm.actors.reconciliation import (
+    Because,
     Change,
     CommandError,
     Interest,
@@ -125,11 +126,16 @@ class VolumeExpander:
         wants_more = parse_quantity(requested_storage(claim)) > parse_quantity(capacity_of_claim(claim))
         if not wants_more and PRE_RESIZE_CAPACITY not in annotations_of(volume):
             return None
+        yield Because(
+            f"requests {requested_storage(claim)}, has {capacity_of_claim(claim)}: volume {name_of(volume)} has "
+            f"{capacity_of_volume(volume)}"
+        )
         plugin = migrated_plugin(volume)
         flex = (volume.get("spec") or {}).get("flexVolume")
         if plugin is not None:
             yield from self._leave_to_driver(claim, plugin)
         elif flex is None:
+            yield Because("waits for an external controller to expand it")
             yield _event(claim, "Normal", EXTERNAL, "waiting for an external controller to expand this PVC")
             self._log.info("Waiting for an external controller to expand the PVC", pvcKey=key, pvcUID=uid_of(claim))
         elif is_node_expanded(claim, volume) and PRE_RESIZE_CAPACITY in annotations_of(volume):
@@ -141,6 +147,7 @@ class VolumeExpander:
     @step
     def _leave_to_driver(self, claim: Object, plugin: str) -> Step[None]:
         text = f"CSI migration enabled for {plugin}; waiting for external resizer to expand the pvc"
+        yield Because(f"waits for the resizer of {DRIVERS[plugin]}, which replaces {plugin}")
         yield _event(claim, "Normal", EXTERNAL, text)
         changed = with_resizer(claim, DRIVERS[plugin])
         if changed is None:

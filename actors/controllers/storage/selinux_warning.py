@@ -23,6 +23,7 @@ from kcm.actors.controllers.storage.shared.claimed_volumes import UnresolvedErro
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import (
+    Because,
     Change,
     Enqueue,
     Interest,
@@ -281,12 +282,14 @@ class SELinuxWarnings:
             try:
                 used = used_volume(self._tables, pod, volumes[name])
             except UnresolvedError as err:
+                yield Because(f"waits until its volumes can be resolved: {err}")
                 errors.append(str(err))
                 continue
             if not self._mounts:
                 labels = set()
             if len(labels) > 1:
                 text = f'Volume "{name}" is mounted twice with different SELinux labels inside this pod'
+                yield Because(text)
                 yield record(PODS, pod, "Warning", "MultipleSELinuxLabels", text)
                 errors.append(f"multiple SELinux labels found: {','.join(sorted(labels))}")
                 continue
@@ -304,6 +307,7 @@ class SELinuxWarnings:
     def _report(self, found: Iterable[SELinuxConflict]) -> Step[None]:
         """Record an event for each conflict, up to the first pod that is missing. Source: reportConflictEvents."""
         for conflict in found:
+            yield Because(f"{conflict.what} conflicts with pod {conflict.other}, which uses the same volume")
             pod = self._pods.get(conflict.pod)
             if pod is None:
                 self._log.info("failed to get first pod for event", v=2, pod=conflict.pod)

@@ -8,8 +8,12 @@ Source: kubernetes v1.36 pkg/controller/volume/pvprotection/pv_protection_contro
 
 from __future__ import annotations
 
-from kcm.actors.controllers.shared.protection_finalizers import with_finalizer, without_finalizer
-from kcm.actors.reconciliation import Interest, Reconciliation, Watch, itself, must, update
+from kcm.actors.controllers.shared.protection_finalizers import (
+    is_deletion_candidate,
+    with_finalizer,
+    without_finalizer,
+)
+from kcm.actors.reconciliation import Because, Interest, Reconciliation, Watch, itself, must, update
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.messages.watches import EventType
@@ -36,8 +40,14 @@ class VolumeProtection:
         if volume is None:
             return None
         changed = with_finalizer(volume, VOLUME_PROTECTION)
-        if changed is None and phase_of(volume) != "Bound":
+        if changed is not None:
+            yield Because(f"lacks the finalizer {VOLUME_PROTECTION}: adds it")
+        elif phase_of(volume) != "Bound":
             changed = without_finalizer(volume, VOLUME_PROTECTION)
+            if changed is not None:
+                yield Because(f"is not bound: removes its finalizer {VOLUME_PROTECTION}")
+        elif is_deletion_candidate(volume, VOLUME_PROTECTION):
+            yield Because(f"keeps the finalizer {VOLUME_PROTECTION}: it is bound")
         if changed is not None:
             yield from must(update(PERSISTENT_VOLUMES, changed), but=(NotFound,))
         return None

@@ -22,6 +22,7 @@ from kcm.actors.controllers.nodes.node_ipam.cluster_cidrs import ClusterCidrs
 from kcm.actors.controllers.nodes.node_ipam.node_cidrs import Cidrs, ClusterCidrExhaustedError, NodeCidrs
 from kcm.actors.controllers.shared.cluster_ranges import pod_cidrs
 from kcm.actors.reconciliation import (
+    Because,
     Enqueue,
     Reconciliation,
     Retry,
@@ -31,6 +32,7 @@ from kcm.actors.reconciliation import (
     patch,
     record,
 )
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Done, NotFound
@@ -67,6 +69,7 @@ class NodeIpamReconciler:
         """Allocate CIDRs to a node that has none, or free the CIDRs of a deleted node. Source: syncNode."""
         if not self._occupied:
             self._waiting.add(key)
+            yield Because("waits until the CIDRs of all existing nodes have been read from the server")
             return None
         entry = self._nodes.entry(key)
         if entry is None:
@@ -77,6 +80,7 @@ class NodeIpamReconciler:
             self._occupy(node)
         elif not is_deleting(node):
             cidrs = yield from self._allocate(node)
+            yield Because(f"has no pod CIDR: assigns {', '.join(map(str, cidrs))}")
             self._assigning.add(key)
             try:
                 yield from self._assign(node, cidrs)
@@ -101,6 +105,7 @@ class NodeIpamReconciler:
             except ValueError as err:
                 self._log.warning("invalid node CIDR", node=name_of(node), error=str(err))
         self._occupied = True
+        yield Because(f"recorded the CIDRs of all existing nodes; {counted(len(self._waiting), 'node')} waited for it")
         for key in sorted(self._waiting):
             yield Enqueue(NODE_QUEUE, key)
         self._waiting.clear()
@@ -141,6 +146,7 @@ class NodeIpamReconciler:
                 self._release_deleted_nodes()
                 return self._node_cidrs.allocate(name_of(node))
         except ClusterCidrExhaustedError:
+            yield Because("no block of the cluster CIDRs is free")
             yield _status_event(node, "CIDRNotAvailable")
             raise
 

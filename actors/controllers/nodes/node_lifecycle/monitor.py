@@ -13,7 +13,7 @@ removes the taint and sets it again, so that all tolerationSeconds start over.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from kcm.actors.controllers.nodes.node_lifecycle.events import describe, node_event
@@ -23,8 +23,9 @@ from kcm.actors.controllers.nodes.node_lifecycle.options import LifecycleSetting
 from kcm.actors.controllers.nodes.node_lifecycle.status import mark_unknown
 from kcm.actors.controllers.nodes.node_lifecycle.taints import NO_KEYS, taint_patch, waits_for_eviction
 from kcm.actors.controllers.nodes.node_lifecycle.zone_queues import WaitingNode, ZoneQueues
-from kcm.actors.controllers.nodes.node_lifecycle.zones import Mode, ZoneStates
-from kcm.actors.reconciliation import Step, in_batches, patch
+from kcm.actors.controllers.nodes.node_lifecycle.zones import Disruption, Mode, ZoneStates
+from kcm.actors.reconciliation import Because, Step, in_batches, patch
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Done
 from kcm.protocols.nodes import NodeFacts
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 BATCH = 50  # patches sent together
+MOST_NAMED = 5  # nodes and zones that a reason names
 
 
 class NodeMonitor:
@@ -86,6 +88,8 @@ class NodeMonitor:
         unclear |= self._healths.unreadable()
         entries = self._nodes.entries()
         disruption = self._zones.assess(entries, unclear)
+        if silent or unclear or disruption.disrupted:
+            yield Because(_reason(silent, unclear, disruption))
         yield from self._queues.set_zones(last_evictions(entries, self._clock.monotonic()))
         if disruption.mode is Mode.LEFT:
             self._healths.restart_grace_periods()
@@ -166,3 +170,23 @@ def last_evictions(entries: Iterable[Entry], now: float) -> dict[str, float | No
         zone = entry.facts.zone
         last[zone] = now if entry.facts.no_execute else last.get(zone)
     return last
+
+
+def _reason(silent: Sequence[str], unclear: Collection[str], disruption: Disruption) -> str:
+    """Return what a pass has found, in one line."""
+    parts = []
+    if silent:
+        names = ", ".join(silent[:MOST_NAMED])
+        parts.append(f"{counted(len(silent), 'node')} sent no heartbeat for the grace period: {names}")
+    if unclear:
+        parts.append(
+            f"the health of {counted(len(unclear), 'node')} is unknown: {', '.join(sorted(unclear)[:MOST_NAMED])}"
+        )
+    if disruption.all_down:
+        parts.append("all zones are fully disrupted: nothing is evicted")
+    else:
+        parts += [
+            f"zone {zone or '(none)'} is in {disruption.states[zone]}: {disruption.rates[zone]:g} evictions per second"
+            for zone in disruption.disrupted[:MOST_NAMED]
+        ]
+    return "; ".join(parts)

@@ -25,9 +25,9 @@ from kcm.actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMet
 from kcm.actors.controllers.nodes.node_lifecycle.monitor import NodeMonitor
 from kcm.actors.controllers.nodes.node_lifecycle.options import LifecycleSettings
 from kcm.actors.controllers.nodes.node_lifecycle.pods import DirectEviction, deletes_gracefully, mark_not_ready
-from kcm.actors.controllers.nodes.node_lifecycle.taints import sync_labels, sync_taints, wanted_no_execute
+from kcm.actors.controllers.nodes.node_lifecycle.taints import format_keys, sync_labels, sync_taints, wanted_no_execute
 from kcm.actors.controllers.nodes.node_lifecycle.zone_queues import ZoneQueues
-from kcm.actors.reconciliation import Change, Enqueue, Interest, Reconciliation, RequeueAfter, Step
+from kcm.actors.reconciliation import Because, Change, Enqueue, Interest, Reconciliation, RequeueAfter, Step
 from kcm.actors.reconciliation.actor_names import MANAGER
 from kcm.actors.reconciliation.derived import NODE
 from kcm.protocols.messages.eviction import NodeDue, PauseEvictions, ResumeEvictions, ZoneQueueReady
@@ -135,11 +135,25 @@ class NodeLifecycleReconciler:
         if entry is None:
             return None
         facts: NodeFacts = entry.facts
+        if facts.ready != "True" or facts.no_execute:
+            yield Because(self._reason(name, facts))
         if facts.ready == "Unknown":
             yield from mark_not_ready(self._pods_on(name), self._clock.now())
         if not self._settings.taint_based:
             return (yield from self._evict_directly(name, facts))
         return None
+
+    def _reason(self, name: str, facts: NodeFacts) -> str:
+        """Return why a node that is not ready is tainted, or not yet."""
+        text = f"condition Ready is {facts.ready or 'missing'}"
+        health = self._monitor.health(name)
+        if health is not None:
+            text += f", last heartbeat {self._clock.monotonic() - health.probed:.0f} s ago"
+        if facts.zone in self._monitor.spared:
+            return f"{text}; nothing is evicted in zone {facts.zone or '(none)'}, which is disrupted"
+        if facts.no_execute:
+            return f"{text}; tainted {format_keys(facts.no_execute)}:NoExecute"
+        return f"{text}; {self._queues.place_of(name, facts.zone)}"
 
     def _sync_taints(self, name: str) -> Step[None]:
         """Add and remove taints of a node, as its conditions require.
@@ -184,6 +198,7 @@ class NodeLifecycleReconciler:
             return None
         if self._queues.is_due(name, facts.uid, self._clock.monotonic()):
             self._metrics.evictions(facts.zone).inc()  # a retry is counted too, as upstream
+            yield Because("not ready for --pod-eviction-timeout: deletes its pods")
             if (yield from self._direct.evict(name)):
                 self._queues.pods_deleted(name)
             else:
@@ -205,8 +220,10 @@ class NodeLifecycleReconciler:
         pod = self._pods.object_of(entry)
         if is_deleting(pod):
             if not self._settings.taint_based and not deletes_gracefully(node.facts.kubelet):
+                yield Because(f"deletes it by force: the kubelet of {node.key} is older than 1.1.0")
                 yield from self._direct.force([pod])
         elif self._monitor.health(node.key) is not None and node.facts.ready not in (None, "True"):
+            yield Because(f"marks it not ready: condition Ready of node {node.key} is {node.facts.ready}")
             yield from mark_not_ready([pod], self._clock.now())
         return None
 

@@ -196,6 +196,18 @@ class ZoneQueues:
                 self._waiting[node] = waiting
                 yield from self._tell_if_ready(waiting.zone, EvictNode(node, waiting.uid))
 
+    def place_of(self, node: str, zone: str) -> str:
+        """Return in words whether a node waits for its eviction, at which place and at which rate."""
+        if node in self._due:
+            return "its eviction queue has released it"
+        if node not in self._waiting:
+            return "does not wait for eviction yet"
+        place = 1 + [other for other, waiting in self._waiting.items() if waiting.zone == zone].index(node)
+        queue = self._queues.get(zone)
+        rate = 0.0 if queue is None else queue.qps or 0.0
+        paused = " and are paused" if self._all_paused or zone in self._paused_zones else ""
+        return f"number {place} in the eviction queue of zone {zone or '(none)'}: {rate:g} nodes per second{paused}"
+
     # Released nodes.
 
     def is_due(self, node: str, uid: str, now: float) -> bool:

@@ -70,6 +70,11 @@ class Disruption(Struct, frozen=True, kw_only=True):
     all_down: bool  # master disruption mode is on
     mode: Mode
 
+    @property
+    def disrupted(self) -> list[str]:
+        """Names of the zones that are disrupted, partially or fully."""
+        return [zone for zone, state in self.states.items() if state is not ZoneState.NORMAL]
+
 
 def zone_state(health: ZoneHealth, *, unhealthy_threshold: float) -> ZoneState:
     """Return the disruption state of a zone (upstream: ComputeZoneState).

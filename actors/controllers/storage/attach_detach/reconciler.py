@@ -56,6 +56,7 @@ from kcm.actors.controllers.storage.attach_detach.volume_specs import (
 )
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
 from kcm.actors.reconciliation import (
+    Because,
     Enqueue,
     Reconciliation,
     RequeueAfter,
@@ -67,6 +68,7 @@ from kcm.actors.reconciliation import (
 )
 from kcm.actors.reconciliation.derived import NODE
 from kcm.protocols.csi import is_attached, requires_attach
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import (
     Key,
@@ -236,6 +238,7 @@ class AttachDetach:
         lock = node if desired.spec.shared else ""
         known = self.operations.find(volume, lock)
         if known is not None and known.pending:
+            yield Because(f"waits for the {known.kind.name.lower()} on node {known.node}")
             return math.inf
         if self.actual.state(volume, node) is AttachState.ATTACHED:
             self.actual.reset_detach(volume, node)
@@ -246,12 +249,15 @@ class AttachDetach:
             return math.inf
         others = [] if desired.spec.shared else self.actual.confirmed_nodes(volume)
         if others:
+            yield Because(f"cannot be attached to node {node}: Multi-Attach, it is attached to {', '.join(others)}")
             yield from self._report_conflict(volume, desired, others)
             return math.inf
         now = self._clock.monotonic()
         delay = self.operations.delay(volume, lock, OperationKind.ATTACH, now)
         if delay > 0:
+            yield Because(f"attaching it to node {node} failed: tries again in {delay:.0f} s")
             return delay
+        yield Because(f"is needed by {counted(len(desired.pods), 'pod')} on node {node}: attaches it")
         pods = tuple(desired.pods.values())
         operation = Operation(kind=OperationKind.ATTACH, node=node, lock=lock, spec=desired.spec, pods=pods, begun=now)
         self._executor.begin(volume, operation)
@@ -291,13 +297,16 @@ class AttachDetach:
         lock = node if spec is None or spec.shared else ""
         known = self.operations.find(volume, lock)
         if known is not None and known.pending:
+            yield Because(f"waits for the {known.kind.name.lower()} on node {known.node}")
             return math.inf
         now = self._clock.monotonic()
         delay = self.operations.delay(volume, lock, OperationKind.DETACH, now)
         if delay > 0:
+            yield Because(f"detaching it from node {node} failed: tries again in {delay:.0f} s")
             return delay
         decision = self._decide_detachment(volume, node, now)
         if decision.wait > 0:
+            yield Because(f"node {node} still uses it: waits up to {decision.wait:.0f} s for its unmount")
             entry = self._nodes.entry(node)
             is_reported = entry is None or volume in entry.facts.volumes_in_use  # then a change of the node enqueues it
             return decision.wait if is_reported else min(decision.wait, IN_USE_POLL)
@@ -309,10 +318,14 @@ class AttachDetach:
             return UNKNOWN_PLUGIN_RETRY
         self.actual.stop_reporting(volume, node)
         if self._is_reported(volume, node):
+            yield Because(f"is detached when node {node} no longer reports it in status.volumesAttached")
             yield Enqueue(NODE_QUEUE, node)  # it enqueues the volume again, when it has patched the node
             return math.inf
         operation = Operation(
             kind=OperationKind.DETACH, node=node, lock=lock, spec=spec, verify=not decision.reason, begun=now
+        )
+        yield Because(
+            f"no pod on node {node} needs it: detaches it{' by force: ' + decision.reason if decision.reason else ''}"
         )
         self._executor.begin(volume, operation)
         self._log_detachment(volume, node, decision.reason)

@@ -20,7 +20,7 @@ from kcm.actors.controllers.storage.persistentvolume_binder.migration import mig
 from kcm.actors.controllers.storage.persistentvolume_binder.plugins import NoPluginError, is_external, provisioner_name
 from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes, read_live
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
-from kcm.actors.reconciliation import Enqueue, Step, must, must_object, record, step, update
+from kcm.actors.reconciliation import Because, Enqueue, Step, must, must_object, record, step, update
 from kcm.protocols.field_types import TEXT, check
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.events import Record, RecordType
@@ -78,17 +78,22 @@ class Claims:
         required = requirements_of(claim)
         found = best_volume(required, candidates(self._volumes, required), labels_in(self._volumes), delayed=delayed)
         if found is not None:
+            yield Because(f"volume {found.key} matches its request: binds them")
             yield from self._bind_found(self._volumes.object_of(found), claim)
             return
         if (yield from self._set_default_class(claim)):
+            yield Because("no volume matches and it names no class: sets the default StorageClass")
             return  # the update enqueues the claim
         if delayed and SELECTED_NODE not in annotations_of(claim):
-            yield self._waiting_event(claim)
+            waiting = self._waiting_event(claim)
+            yield Because(f"no volume matches; {waiting.message}")
+            yield waiting
         elif class_of(claim):
             yield from self._provision(claim)
             return
         else:
             text = "no persistent volumes available for this claim and no storage class is set"
+            yield Because(text)
             yield _event(claim, "Normal", "FailedBinding", text)
         yield from self._writes.set_claim_phase(claim, "Pending")
 
@@ -136,21 +141,25 @@ class Claims:
         """
         volume = self._volumes.get(volume_name_of(claim))
         if volume is None:
+            yield Because(f"waits for volume {volume_name_of(claim)}, which does not exist")
             yield from self._writes.set_claim_phase(claim, "Pending")
             return
         reference = volume["spec"].get("claimRef")
         if reference is None:
             why = mismatch(volume, claim)
             if not why:
+                yield Because(f"binds it to volume {name_of(volume)}, which spec.volumeName requests")
                 yield from self._writes.bind(volume, claim)
                 return
             text = f'Cannot bind to requested volume "{name_of(volume)}": {why}'
+            yield Because(text)
             yield _event(claim, "Warning", "VolumeMismatch", text)
         elif is_of(volume, claim):
             yield from self._writes.bind(volume, claim)
             return
         else:
             text = f'volume "{name_of(volume)}" already bound to a different claim.'
+            yield Because(f"{text} {key_of_reference(reference)}")
             yield _event(claim, "Warning", "FailedBinding", text)
             if BOUND_BY_CONTROLLER in annotations_of(claim):
                 raise MisboundError(key_of(claim), name_of(volume), key_of_reference(reference))
@@ -164,17 +173,20 @@ class Claims:
         name = volume_name_of(claim)
         if not name:
             text = "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!"
+            yield Because("is Lost: it was bound, and spec.volumeName is empty")
             yield from self._writes.mark_lost(claim, "ClaimLost", text)
             return
         volume = self._volumes.get(name)
         if volume is None or not _may_belong_to(volume, claim):
             volume = yield from read_live(PERSISTENT_VOLUMES, name)
         if volume is None:
+            yield Because(f"is Lost: its volume {name} does not exist")
             text = "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
             yield from self._writes.mark_lost(claim, "ClaimLost", text)
         elif _may_belong_to(volume, claim):
             yield from self._writes.bind(volume, claim)
         else:
+            yield Because(f"is Lost: its volume {name} belongs to another claim")
             text = "Two claims are bound to the same volume, this one is bound incorrectly"
             yield from self._writes.mark_lost(claim, "ClaimMisbound", text)
 
@@ -183,23 +195,28 @@ class Claims:
     def _provision(self, claim: Object) -> Step[None]:
         """Enqueue a claim for an in-tree plugin, or annotate it for an external provisioner. Source: provisionClaim."""
         if not self._provisions:
+            yield Because("no volume matches, and --enable-dynamic-provisioning is false")
             return
         class_ = self._classes.get(class_of(claim))
         if class_ is None:
             text = f'storageclass.storage.k8s.io "{class_of(claim)}" not found'
+            yield Because(f"no volume matches: {text}")
             yield _event(claim, "Warning", "ProvisioningFailed", text)
             return
         check(class_, {"provisioner": TEXT}, at="storage class")
         try:
             external = is_external(class_.get("provisioner") or "")
         except NoPluginError as err:
+            yield Because(f"no volume matches: {err}")
             yield _event(claim, "Warning", "ProvisioningFailed", str(err))
             return
         key, provisioner = key_of(claim), provisioner_name(class_.get("provisioner") or "")
         self._metrics.begin(key, plugin=provisioner, operation="provision")
         if not external:
+            yield Because(f"no volume matches: provisions one with {provisioner}")
             yield Enqueue(PROVISIONINGS, key)
             return
+        yield Because(f"no volume matches: waits for a volume from the external provisioner {provisioner}")
         try:
             claim = yield from self.annotate(claim, provisioner)
         except CommandError as err:

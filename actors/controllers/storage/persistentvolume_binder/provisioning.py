@@ -26,6 +26,7 @@ from kcm.actors.controllers.storage.persistentvolume_binder.plugins import NoPlu
 from kcm.actors.controllers.storage.persistentvolume_binder.volumes import Volumes
 from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes, read_live
 from kcm.actors.reconciliation import (
+    Because,
     Reconciliation,
     RequeueAfter,
     Step,
@@ -106,6 +107,7 @@ class Provisioning:
         if class_ is None or class_.get("provisioner") != HOST_PATH:
             return None
         if waits_for_consumer(class_) and SELECTED_NODE not in annotations_of(claim):
+            yield Because("waits until the scheduler chooses a node for its first consumer")
             return None  # the scheduler must choose another node, which enqueues the claim
         try:
             return (yield from self._provision(claim, class_))
@@ -126,6 +128,7 @@ class Provisioning:
         if (yield from read_live(PERSISTENT_VOLUMES, name)) is not None:
             return None
         path = directory_for(uid_of(claim))
+        yield Because(f"provisions a hostPath volume in {path}")
         yield from self._make(claim, class_, path)
         volume = provisioned_volume(claim, class_, name=name, path=path)
         outcome = yield from perform(create(PERSISTENT_VOLUMES, volume))
@@ -136,6 +139,7 @@ class Provisioning:
             return None
         tries = self._failed_creations[uid_of(claim)] = self._failed_creations.get(uid_of(claim), 0) + 1
         if tries < TRIES:
+            yield Because(f"attempt {tries} of {TRIES} to create the volume failed: {outcome.message}")
             return RequeueAfter(RETRY_DELAY)
         del self._failed_creations[uid_of(claim)]
         yield from self._clean_up(claim, path, outcome.message)
@@ -207,13 +211,16 @@ class Provisioning:
             return None
         try:
             if is_deleted_externally(volume):
+                yield Because("waits until its external provisioner deletes it")
                 return None
         except NoPluginError as err:
             yield from self._writes.mark_failed(volume, "VolumeFailedDelete", str(err))
             return None
         volume = yield from self._of_volumes.still_released(name)
         if volume is None:
+            yield Because("is not deleted: a claim uses it, or it does not exist")
             return None
+        yield Because("was released, reclaim policy Delete: deletes its directory and the volume")
         yield from self._delete_storage(volume)
         if IN_TREE_PROTECTION in finalizers_of(volume):
             volume = yield from must_object(update(PERSISTENT_VOLUMES, _without_finalizer(volume)))

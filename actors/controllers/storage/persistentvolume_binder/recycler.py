@@ -25,7 +25,18 @@ from kcm.actors.controllers.storage.persistentvolume_binder.recycler_pod import 
 from kcm.actors.controllers.storage.persistentvolume_binder.volumes import Volumes
 from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes
 from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
-from kcm.actors.reconciliation import Change, Reconciliation, Step, create, delete, list_live, must, perform, record
+from kcm.actors.reconciliation import (
+    Because,
+    Change,
+    Reconciliation,
+    Step,
+    create,
+    delete,
+    list_live,
+    must,
+    perform,
+    record,
+)
 from kcm.protocols.messages.events import RecordType
 from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound
 from kcm.protocols.objects import (
@@ -77,6 +88,7 @@ class Recycling:
         users = self._users(claim)
         if users and self._claims.get(claim) is None:
             text = f"Volume is used by pods: {','.join(users)}"
+            yield Because(f"is not recycled yet: {text[0].lower()}{text[1:]}")
             yield record(PERSISTENT_VOLUMES, volume, "Normal", FAILED, text)
             return None
         recycler = self._recyclers.get(plugin_of(volume))
@@ -99,6 +111,7 @@ class Recycling:
         pod = self._pods.get(key)
         made = self._pod_uids.get(name)
         if pod is None and made is None:
+            yield Because(f"was released, reclaim policy Recycle: creates the recycler pod {key}")
             yield from self._make(volume, recycler)
             return
         if pod is None or (made is not None and uid_of(pod) != made):
@@ -106,6 +119,7 @@ class Recycling:
             yield from self._fail(volume, "failed to recycle volume: recycler pod was deleted")
             return
         if is_deleting(pod):
+            yield Because(f"waits for the end of the recycler pod {key}")
             return
         if not is_recycler_of(pod, volume, recycler):
             yield from must(delete(PODS, pod), but=(NotFound,))
@@ -113,6 +127,7 @@ class Recycling:
             return
         why = failure_of(pod)
         if why is None:
+            yield Because(f"waits until the recycler pod {key} has finished")
             self._pod_uids[name] = uid_of(pod)
             return
         self._pod_uids.pop(name, None)

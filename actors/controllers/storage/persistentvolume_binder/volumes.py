@@ -16,7 +16,7 @@ from kcm.actors.controllers.storage.persistentvolume_binder.plugins import (
     provisioner_name,
 )
 from kcm.actors.controllers.storage.persistentvolume_binder.writes import Writes, read_live
-from kcm.actors.reconciliation import Enqueue, Step, must_object, record, step, update
+from kcm.actors.reconciliation import Because, Enqueue, Step, must_object, record, step, update
 from kcm.protocols.objects import Key, Object, annotations_of, key_of, name_of, uid_of
 from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from kcm.protocols.volumes import (
@@ -96,6 +96,7 @@ class Volumes:
         if mode_of(claim) == mode_of(volume):
             yield Enqueue(CLAIM_QUEUE, key_of(claim))
             return
+        yield Because(f"cannot be bound to claim {key_of(claim)}: their volumeModes differ")
         why = "due to incompatible volumeMode."
         of_volume = f'Cannot bind PersistentVolume to requested PersistentVolumeClaim "{name_of(claim)}" {why}'
         yield record(PERSISTENT_VOLUMES, volume, "Warning", "VolumeMismatch", of_volume)
@@ -110,8 +111,10 @@ class Volumes:
         if phase_of(volume) not in RELEASED:
             volume = yield from self._writes.set_phase(volume, "Released")
         if annotations_of(volume).get(MIGRATED_TO):
+            yield Because("was released: its CSI driver reclaims it")
             return  # the CSI driver reclaims the volume
         policy, name = _policy(volume), name_of(volume)
+        yield Because(f"was released by its claim: reclaim policy {policy or '(none)'}")
         if policy == "Recycle":
             yield Enqueue(RECYCLINGS, name)
         elif policy == "Delete":
