@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from kcm.actors.explanation.catalogue import CATALOGUE
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.evidence import Evidence, event_time, newest_event, time_of
@@ -175,6 +177,22 @@ def condition_line(condition: Mapping[str, Any] | None) -> str:
         return ""
     reason, message = condition.get("reason") or "", condition.get("message") or ""
     return f"condition {condition.get('type')}={condition.get('status')} {reason}: {message}".rstrip(": ")
+
+
+def grouped(causes: Iterable[Cause]) -> list[Cause]:
+    """Return the causes with those of the same code and text as one, which names the further objects."""
+    first: dict[tuple[str, str], Cause] = {}
+    further: dict[tuple[str, str], list[str]] = {}
+    for cause in causes:
+        same = (cause.code, cause.summary)
+        if same in first:
+            further.setdefault(same, []).append(cause.about)
+        else:
+            first[same] = cause
+    return [
+        replace(cause, evidence=(*cause.evidence, f"also {', '.join(further[same])}")) if same in further else cause
+        for same, cause in first.items()
+    ]
 
 
 def distinct(causes: Iterable[Cause]) -> list[Cause]:

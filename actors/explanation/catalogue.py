@@ -194,6 +194,18 @@ CAUSES: tuple[CauseKind, ...] = (
         ("node-not-ready", "the kubelet reports that the node is not ready", "its condition Ready", DESCRIBE),
         ("node-cordoned", "the node is cordoned", "spec.unschedulable", "kubectl uncordon {name}"),
         ("node-pressure", "the node is short of a resource", "its conditions", DESCRIBE),
+        (
+            "zone-disruption",
+            "too many nodes of the zone fail, so pods are evicted slowly or not at all",
+            "nodes, taints",
+            "kubectl get nodes -L topology.kubernetes.io/zone",
+        ),
+        (
+            "eviction-rate",
+            "the node waits for its turn to be tainted",
+            "nodes, taints",
+            "kubectl get nodes -L topology.kubernetes.io/zone",
+        ),
         ("node-network", "the network of the node is not configured", "its conditions, podCIDR", DESCRIBE),
     ),
     *_domain(

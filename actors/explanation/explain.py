@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kcm.actors.explanation import deletion, responsible
-from kcm.actors.explanation.case import Case, distinct
+from kcm.actors.explanation.case import Case, distinct, grouped
 from kcm.actors.explanation.cause import Cause, ControllerReport, Explanation, Verdict
 from kcm.actors.explanation.evidence import Evidence, ReadError, time_of
 from kcm.actors.explanation.kinds import controllers_of
@@ -29,7 +29,7 @@ def explain(resource: Resource, key: Key, evidence: Evidence) -> Explanation:
         return _result(resource, key, evidence, "not found", f"{about} does not exist", [])
     case = Case(resource, obj, evidence, causes_of)
     pending = deletion.pending(case) if case.deleted is not None else rules_of(resource).pending(case)
-    causes = distinct(causes_of(case))[:MOST_CAUSES]
+    causes = grouped(distinct(causes_of(case)))[:MOST_CAUSES]
     if not causes and pending and _is_old(case):
         causes = [case.cause("unexplained", f"{about} is not in its desired state: {pending}")]
     if causes:
@@ -71,6 +71,8 @@ def last_change(case: Case) -> float | None:
 
 
 def _is_old(case: Case) -> bool:
+    if case.deleted is not None and case.deleted > case.now:
+        return False  # its grace period has not ended
     changed = last_change(case)
     return changed is not None and case.now - changed > FRESH
 

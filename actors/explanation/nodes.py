@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kcm.actors.controllers.nodes.node_lifecycle.zones import EvictionLimits, ZoneHealth, ZoneState, zone_state
 from kcm.actors.explanation.case import Case, condition_line
 from kcm.actors.explanation.cause import Cause
 from kcm.protocols.conditions import find_condition
-from kcm.protocols.objects import Object
+from kcm.protocols.nodes import zone_of
+from kcm.protocols.objects import Object, labels_of
+from kcm.protocols.resources import NODES
 
+GRACE = 20.0  # seconds that the eviction queue of a zone may take with one node
 PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 
 
@@ -36,6 +40,7 @@ def causes(case: Case) -> Iterator[Cause]:
         code, text, condition = trouble
         since = (condition or {}).get("lastTransitionTime")
         yield case.cause(code, f"the node {text}", condition_line(condition), since=since)
+        yield from _not_evicted(case)
     for pressure in PRESSURES:
         condition = case.condition_is(pressure, "True")
         if condition is not None:
@@ -52,3 +57,34 @@ def causes(case: Case) -> Iterator[Cause]:
         )
     if case.spec.get("unschedulable"):
         yield case.cause("node-cordoned", "the node is cordoned: no new pods are scheduled to it")
+
+
+def _not_evicted(case: Case) -> Iterator[Cause]:
+    """Yield why a node that does not work has no taint NoExecute, so that its pods stay.
+
+    The rates are set by flags of the manager; the state of the zone follows from the nodes, with the default threshold.
+    """
+    effects = {taint.get("effect") for taint in case.spec.get("taints") or ()}
+    if "NoExecute" in effects:
+        return
+    zone = zone_of(case.labels)
+    health: dict[str, list[int]] = {}
+    for node in case.evidence.list(NODES):
+        counts = health.setdefault(zone_of(labels_of(node)), [0, 0])
+        counts[node_trouble(node) is not None] += 1
+    states = {
+        name: zone_state(ZoneHealth(*counts), unhealthy_threshold=EvictionLimits().unhealthy_threshold)
+        for name, counts in health.items()
+    }
+    ready, failed = health.get(zone, [0, 0])
+    line = f"zone {zone or 'without a name'}: {failed} of {ready + failed} nodes do not work"
+    controller = "node-lifecycle-controller"
+    if all(state is ZoneState.FULL_DISRUPTION for state in states.values()):
+        summary = "no node of the cluster works, so no pod is evicted: the manager may be cut off from the nodes"
+        yield case.cause("zone-disruption", summary, line, controller=controller)
+    elif states.get(zone) is ZoneState.PARTIAL_DISRUPTION:
+        summary = "too many nodes of its zone fail, so pods are evicted slowly, in a small zone not at all"
+        yield case.cause("zone-disruption", summary, line, controller=controller)
+    elif (age := case.evidence.age((case.condition("Ready") or {}).get("lastTransitionTime"))) and age > GRACE:
+        summary = "its pods are not evicted yet: the nodes of a zone are tainted one after the other, at a limited rate"
+        yield case.cause("eviction-rate", summary, line, controller=controller)

@@ -13,6 +13,7 @@ from kcm.protocols.objects import Object, annotations_of, is_deleting, labels_of
 from kcm.protocols.selectors import NOTHING, LabelSelector, label_selector_of, map_selector
 
 REVISION = "deployment.kubernetes.io/revision"
+PATIENCE = 60.0  # seconds; shorter waits for minReadySeconds are under way
 OWNERS_OF_PODS = (r.REPLICASETS, r.REPLICATION_CONTROLLERS, r.STATEFULSETS, r.DAEMONSETS)
 
 
@@ -144,7 +145,7 @@ def _delayed_replacements(case: Case, own: Sequence[Object]) -> Iterator[Cause]:
 def _min_ready(case: Case) -> Iterator[Cause]:
     seconds = case.spec.get("minReadySeconds") or 0
     ready, available = case.status.get("readyReplicas") or 0, case.status.get("availableReplicas") or 0
-    if seconds and ready >= wanted(case) > available:
+    if seconds > PATIENCE and ready >= wanted(case) > available:
         yield case.cause("not-available-yet", f"its pods are ready, but not for minReadySeconds ({seconds} s) yet")
 
 

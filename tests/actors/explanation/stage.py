@@ -88,6 +88,11 @@ class Stage:
             obj = {**obj, "metadata": {"namespace": NAMESPACE, **obj["metadata"]}}
         return self.cluster.create(resource, obj)
 
+    def merge(self, kind: str, key: Key, changes: Object) -> Object:
+        resource = resource_named(kind)
+        assert resource is not None, kind
+        return self.cluster.merge(resource, key, changes)
+
     def is_cluster_scoped(self, kind: str) -> bool:
         resource = resource_named(kind)
         return resource is not None and not resource.namespaced

@@ -45,7 +45,8 @@ def test_codes_are_unique_and_commands_can_be_filled_in() -> None:
 
 
 def test_each_code_is_used_by_a_rule() -> None:
-    assert [cause.code for cause in CAUSES if cause.code not in codes_in_rules()] == []
+    used = codes_in_rules()
+    assert [cause.code for cause in CAUSES if cause.code not in used] == []
 
 
 def test_page_has_the_table_of_causes() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.explanation.catalogue import CATALOGUE
+from tests.actors.explanation.healthy import TEAMS, observe
 from tests.actors.explanation.scenarios import SCENARIOS
 from tests.actors.explanation.trial import run_trial
 
@@ -23,6 +24,26 @@ def test_first_cause_of_frequent_kinds_is_right() -> None:
     assert [
         (outcome.scenario.name, outcome.found) for outcome in run_trial(chosen, seed=1) if not outcome.is_right
     ] == []
+
+
+def false_reports(teams: int) -> list[tuple[str, str, str]]:
+    found = observe(teams=teams, seed=3)
+    assert {explanation.verdict for explanation in found["settled"]} == {"nothing is wrong"}
+    return [
+        (when, explanation.about, explanation.summary)
+        for when, explanations in found.items()
+        for explanation in explanations
+        if explanation.verdict not in ("nothing is wrong", "under way")
+    ]
+
+
+def test_healthy_objects_are_not_reported() -> None:
+    assert false_reports(teams=1) == []
+
+
+@pytest.mark.slow
+def test_a_thousand_healthy_objects_are_not_reported() -> None:
+    assert false_reports(teams=TEAMS) == []
 
 
 @pytest.mark.slow
