@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -9,27 +10,44 @@ from msgspec import Struct
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.console.parts import console_parts
 from kcm.actors.options import Options
+from kcm.runtime.client.transport import HttpTransport
+from kcm.runtime.faults.switches import SwitchedTransport
+from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.serving.console.pages import Console, LinkKey
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+CLIENT = "console"  # sender of requests, in user agents
+ANSWERED_WITHIN = 3.0  # seconds
+
 
 class RunConsole(Struct):
-    """Console and its way in. link: address that opens the console of an embedded cluster; "" for others."""
+    """Console and its way in.
+
+    link: address that opens the console of an embedded cluster; "" for others.
+    switches: faults of the embedded cluster; None for others.
+    """
 
     console: Console
     key: LinkKey | None
     link: str = ""
+    switches: SwitchedTransport | None = None
 
     def serve_at(self, url: str) -> None:
         """Record where the console is served. url: of the last listener."""
         if self.key is not None:
             self.link = self.key.link(url)
 
-    def fill(self, system: ControllerSystem) -> None:
-        """Show a system, which need not run yet."""
-        self.console.set(console_parts(system))
+    def switched(self, transport: HttpTransport, clock: Clock) -> SwitchedTransport:
+        """Return a transport for the system of an embedded cluster, with switches for the fault board."""
+        self.switches = SwitchedTransport(transport, clock=clock)
+        return self.switches
+
+    def fill(self, system: ControllerSystem, transport: HttpTransport | None = None) -> None:
+        """Show a system, which need not run yet. transport: for requests of the console itself."""
+        ask = None if transport is None else partial(transport.request, client=CLIENT, timeout=ANSWERED_WITHIN)
+        self.console.set(console_parts(system, ask=ask, switches=self.switches))
 
 
 def open_console(options: Options, *, embeds_cluster: bool, log: FilteringBoundLogger) -> RunConsole | None:

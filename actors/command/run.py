@@ -42,6 +42,7 @@ from kcm.actors.options import Options
 from kcm.actors.reconciliation.actor_names import elector_name
 from kcm.actors.reconciliation.specs import clusters_of
 from kcm.runtime.apiserver.process.launch import LaunchError
+from kcm.runtime.client.api import Transport
 from kcm.runtime.client.config import ConfigError
 from kcm.runtime.client.http_session import OWN_CLIENT
 from kcm.runtime.cloud.providers import CloudError, load_provider
@@ -207,10 +208,13 @@ def run(launch: Launch) -> int:
         if start is not None:
             start.set("manifests are not applied")
         applied = load_manifests(partial(transport.request, client=OWN_CLIENT, timeout=30.0))
+        ways: Transport = transport
+        if console is not None and local is not None:
+            ways = console.switched(transport, launch.clock)
         system = build_system(
             launch,
             closing,
-            transport=transport,
+            transport=ways,
             metrics=metrics,
             cloud=cloud,
             plan=plan,
@@ -221,7 +225,7 @@ def run(launch: Launch) -> int:
         debug.set(system)
         health.set({**system.checks(), **(local.checks() if local is not None else {})}, exists=system.has_check)
         if console is not None:
-            console.fill(system)
+            console.fill(system, transport)
         welcome = welcome_of(launch, local, connection, applied, console=console.link if console is not None else "")
         check_not_interrupted(launch)
         return work(system, launch, local, welcome, start, ready=partial(transport.open_ahead, AHEAD))

@@ -33,6 +33,7 @@ from kcm.protocols.admission_plugins import without_controllers
 from kcm.protocols.resources import GATES, POD_GROUPS, STABLE_TAINT_RULES, Resource
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.calls.threads import ThreadedCalls
+from kcm.runtime.client.api import Transport
 from kcm.runtime.client.connection_settings import is_in_cluster
 from kcm.runtime.client.transport import HttpTransport
 from kcm.runtime.cloud.provider import CloudProvider
@@ -337,7 +338,7 @@ def build_system(
     launch: Launch,
     closing: ExitStack,
     *,
-    transport: HttpTransport | None = None,
+    transport: Transport | None = None,
     transports: Mapping[str, HttpTransport] | None = None,
     metrics: Metrics,
     cloud: CloudProvider | None,

@@ -64,7 +64,7 @@ class ZonesTopic:
                 "since": facts.transitioned,
                 "taints": sorted({*facts.no_schedule, *facts.no_execute}),
                 "kubelet": facts.kubelet,
-                "silent": SILENT_MARK in entry.raw,
+                "silent": is_silent(entry),
             }
         return rows
 
@@ -87,6 +87,11 @@ class ZonesTopic:
             if found["next_in_seconds"] is None or not waiting
             else round(self._system.clock.now() + found["next_in_seconds"]),
         }
+
+
+def is_silent(entry: Entry) -> bool:
+    """Report whether the annotation for silence is set on a hollow node."""
+    return SILENT_MARK in entry.raw
 
 
 def _node_order(entry: Entry) -> tuple[bool, str, str]:

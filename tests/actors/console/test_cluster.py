@@ -15,7 +15,7 @@ from tests.runtime.serving.conftest import FixedClock
 def table_of(resource: Any, *objects: dict[str, Any], derive: Any = None) -> Table:
     table = Table(resource, derive=derive)
     writer = table.claim()
-    writer.replace([table.make_entry(obj, json.dumps(obj).encode()) for obj in objects], 10)
+    writer.replace([table.make_entry(obj, json.dumps(obj, separators=(",", ":")).encode()) for obj in objects], 10)
     return table
 
 

@@ -9,6 +9,9 @@ const PAGES = {
   controllers: ["Controllers", () => import("./controllers.js"), "system"],
   zones: ["Zones", () => import("./zones.js"), "zones"],
   pods: ["Rollouts and pods", () => import("./pods.js"), "pods"],
+  story: ["Story of an object", () => import("./story.js"), "story"],
+  why: ["Why", () => import("./why.js"), "why"],
+  faults: ["Faults", () => import("./faults.js"), "faults"],
 };
 
 class App extends Component {
@@ -30,6 +33,7 @@ class App extends Component {
   async enter() {
     try {
       const access = await get("/console/api/access");
+      access.pages = new Set([...access.topics, ...access.questions]);
       this.setState({ access, error: "" }, () => this.show({ first: true }));
     } catch (error) {
       if (error.status === 401 || error.status === 403) signOut();
@@ -57,8 +61,7 @@ class App extends Component {
 
   available() {
     const { access } = this.state;
-    const known = new Set([...(access?.topics || []), ...(access?.questions || [])]);
-    return Object.keys(PAGES).filter((id) => known.has(PAGES[id][2]));
+    return Object.keys(PAGES).filter((id) => access?.pages.has(PAGES[id][2]));
   }
 
   async show({ replace = false, first = false }) {
