@@ -46,8 +46,8 @@ class RunConsole(Struct):
 
     def fill(self, system: ControllerSystem, transport: HttpTransport | None = None) -> None:
         """Show a system, which need not run yet. transport: for requests of the console itself."""
-        ask = None if transport is None else partial(transport.request, client=CLIENT, timeout=ANSWERED_WITHIN)
-        self.console.set(console_parts(system, ask=ask, switches=self.switches))
+        send = None if transport is None else partial(transport.request, client=CLIENT, timeout=ANSWERED_WITHIN)
+        self.console.set(console_parts(system, send=send, switches=self.switches))
 
 
 def open_console(options: Options, *, embeds_cluster: bool, log: FilteringBoundLogger) -> RunConsole | None:

@@ -15,16 +15,16 @@ from kcm.runtime.serving.console.pages import RefusedError
 from kcm.runtime.tables.entry import Entry
 from kcm.runtime.tables.table import Table
 
-Ask = Callable[[Request], Response]
+Send = Callable[[Request], Response]
 MOST_NODES = 1000  # rows, and nodes that one action changes
 
 
 class FaultBoard:
     """Faults that can be switched on and off. A topic of the console, and its action."""
 
-    def __init__(self, tables: Mapping[str, Table], ask: Ask, switches: SwitchedTransport) -> None:
-        """Create the board. ask: sends a request that no fault concerns."""
-        self._tables, self._ask, self._switches = tables, ask, switches
+    def __init__(self, tables: Mapping[str, Table], send: Send, switches: SwitchedTransport) -> None:
+        """Create the board. send: sends a request that no fault concerns."""
+        self._tables, self._send, self._switches = tables, send, switches
 
     def sample(self) -> dict[str, Any]:
         """Return the rows "writes", "watch/PLURAL", "zone/NAME" and "node/NAME"."""
@@ -94,7 +94,7 @@ class FaultBoard:
         if len(nodes) > MOST_NODES:
             raise RefusedError(f"{what} has {len(nodes)} nodes, more than {MOST_NODES}")
         for entry in nodes:
-            response = self._ask(silence(entry.key, silent=on))
+            response = self._send(silence(entry.key, silent=on))
             if response.status not in (200, 404):
                 raise RefusedError(f"node {entry.key} was not changed: {response.problem}")
         return _done(f"{len(nodes)} node{'s' * (len(nodes) != 1)} {'silenced' if on else 'may recover'}.")

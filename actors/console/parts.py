@@ -6,7 +6,7 @@ from kcm.actors.app.system import ControllerSystem
 from kcm.actors.console.cluster import PodsTopic, ZonesTopic
 from kcm.actors.console.faults import FaultBoard
 from kcm.actors.console.states import StatesTopic
-from kcm.actors.console.story import Ask, StoryTopic
+from kcm.actors.console.story import Send, StoryTopic
 from kcm.actors.controllers.nodes.node_lifecycle.options import lifecycle_settings
 from kcm.actors.controllers.nodes.node_lifecycle.spec import SPEC as NODE_LIFECYCLE
 from kcm.actors.engine.vitals import ControllerVitals
@@ -16,11 +16,11 @@ from kcm.runtime.serving.console.pages import Action, ConsoleParts, MakeTopic, o
 
 
 def console_parts(
-    system: ControllerSystem, *, ask: Ask | None = None, switches: SwitchedTransport | None = None
+    system: ControllerSystem, *, send: Send | None = None, switches: SwitchedTransport | None = None
 ) -> ConsoleParts:
     """Return what a console shows of a system.
 
-    ask: sends a request to the API server, for events; None to leave these out.
+    send: sends a request to the API server, for events; None to leave these out.
     switches: transport of the system, for the fault board; None for a system without one.
     """
     limits = lifecycle_settings(system.options).limits if NODE_LIFECYCLE.name in system.enabled else None
@@ -30,15 +30,15 @@ def console_parts(
         "pods": lambda _query: PodsTopic(system.tables, load=lambda: load_of(system), clock=system.clock),
         "story": lambda query: StoryTopic(
             system,
-            ask,
+            send,
             kind=one_of(query, "kind"),
             namespace=one_of(query, "namespace"),
             name=one_of(query, "name"),
         ),
     }
     actions: dict[str, Action] = {}
-    if switches is not None and ask is not None:
-        board = FaultBoard(system.tables, ask, switches)
+    if switches is not None and send is not None:
+        board = FaultBoard(system.tables, send, switches)
         topics["faults"] = lambda _query: board
         actions["fault"] = board.act
     return ConsoleParts(topics=topics, actions=actions)

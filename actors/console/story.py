@@ -26,7 +26,7 @@ from kcm.runtime.client.api import Request, Response
 from kcm.runtime.tables.entry import OWNER, Entry
 from kcm.runtime.tables.table import Table
 
-Ask = Callable[[Request], Response]
+Send = Callable[[Request], Response]
 EVENTS_EVERY = 3  # samples between two requests for events
 MOST_EVENTS = 200
 MOST_ENTRIES = 300
@@ -39,15 +39,15 @@ ANSWERED_WITHIN = 3.0  # seconds
 class StoryTopic:
     """Rows "object", "graph" and "entry/…" in the order of time."""
 
-    def __init__(self, system: ControllerSystem, ask: Ask | None, *, kind: str, namespace: str, name: str) -> None:
+    def __init__(self, system: ControllerSystem, send: Send | None, *, kind: str, namespace: str, name: str) -> None:
         """Create the topic.
 
-        ask: sends a request to the API server; None to leave the events out.
+        send: sends a request to the API server; None to leave the events out.
         kind: "Pod", "pods" or "pods.v1", with the group for a resource whose kind is not unique.
 
         Raises LookupError for a kind without a table.
         """
-        self._system, self._ask = system, ask
+        self._system, self._send = system, send
         self._table = table_of_kind(system.tables, kind)
         self._namespace, self._name = namespace, name
         self._key = make_key(namespace, name)
@@ -58,8 +58,8 @@ class StoryTopic:
 
     def sample(self) -> dict[str, Any]:
         resource, entry = self._table.resource, self._table.get(self._key)
-        if self._ask is not None and self._samples % EVENTS_EVERY == 0:
-            self._read_events(self._ask)
+        if self._send is not None and self._samples % EVENTS_EVERY == 0:
+            self._read_events(self._send)
         self._samples += 1
         obj = orjson.loads(entry.raw) if entry is not None else None
         created = None if obj is None else seconds(obj["metadata"].get("creationTimestamp"))
@@ -85,10 +85,10 @@ class StoryTopic:
             rows[f"entry/{line['at']:.3f}/{digest:08x}"] = line
         return rows
 
-    def _read_events(self, ask: Ask) -> None:
+    def _read_events(self, send: Send) -> None:
         kind = self._table.resource.kind
         selector = f"involvedObject.kind={kind},involvedObject.name={self._name}"
-        response = ask(
+        response = send(
             Request(
                 method="GET",
                 path=resource_path(EVENTS.id, self._namespace or "default"),

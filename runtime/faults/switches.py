@@ -21,7 +21,7 @@ CUT = "connection refused (injected)"
 class SwitchedTransport:
     """Transport whose watches can be cut, and whose writes can be refused. Without a fault it passes everything on.
 
-    Writes of Leases are never refused: without its Lease the manager would end, and could not be told to recover.
+    Writes of Leases are never refused: the manager would end without its Lease.
     """
 
     def __init__(self, inner: Transport, *, clock: Clock) -> None:
