@@ -16,6 +16,7 @@ from structlog.typing import FilteringBoundLogger
 from xdist.remote import Producer
 
 from kcm import testing
+from tests.support.hang_reporter import HangReporter
 from tests.support.work_units import DurationRecorder, UnitScheduling, sort_by_duration
 
 # Compiling the tests with their rewritten assertions takes longer than collecting them, so the result is kept even if
@@ -40,6 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(HangReporter())
     if config.getoption("--record-durations") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(DurationRecorder())
 

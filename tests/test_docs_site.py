@@ -14,6 +14,8 @@ import pytest
 
 import kcm
 
+pytestmark = pytest.mark.slow  # Sphinx reads all pages and modules; tests/test_docs.py checks the pages themselves
+
 ROOT = Path(__file__).parents[1]
 MODULES = [f"kcm.{name}" for name in kcm.__all__ if (ROOT / f"kcm/{name}.py").exists()] + ["kcm.testing"]
 

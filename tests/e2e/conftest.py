@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
@@ -29,6 +30,7 @@ MORE = (
 )
 
 InNamespace = Callable[[str], Kubectl]
+HERE = f"{Path(__file__).parent}{os.sep}"
 
 
 @dataclass(frozen=True)
@@ -49,24 +51,59 @@ def in_namespace(kubeconfig: Path, name: str) -> Kubectl:
     return Kubectl(api, name)
 
 
+def is_here(item: pytest.Item) -> bool:
+    return str(item.path).startswith(HERE)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = f"{Path(__file__).parent}{os.sep}"
     for item in items:
-        if str(item.path).startswith(here):
+        if is_here(item):
             item.add_marker(pytest.mark.e2e)
             item.add_marker(NEEDS_KUBECTL)
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(180))
 
 
-@pytest.fixture(scope="session")
-def own_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Cluster of `bin/run-kcm --apply examples/nginx-rc.yml`, in a new directory. Its autoscaler syncs every second."""
-    directory = tmp_path_factory.mktemp("own")
-    autoscaling = "--horizontal-pod-autoscaler-sync-period=1s"
-    flags = (f"--embedded-dir={directory / 'kcm'}", "--apply=examples/nginx-rc.yml", autoscaling)
-    with managing(directory / "kcm.log", *flags) as manager:
-        yield Site(directory / "kcm" / "kubeconfig", manager)
+class OwnCluster:
+    """Cluster of `bin/run-kcm --apply examples/nginx-rc.yml`, in a new directory. Its autoscaler syncs every second.
+
+    It is started when a test needs it, and ends after the last end-to-end test in a row, because an idle cluster costs
+    CPU time: three processes for each worker until the end of the run.
+    """
+
+    def __init__(self, factory: pytest.TempPathFactory) -> None:
+        self._factory = factory
+        self._running: tuple[Site, ExitStack] | None = None
+
+    def site(self) -> Site:
+        if self._running is None:
+            directory = self._factory.mktemp("own")
+            autoscaling = "--horizontal-pod-autoscaler-sync-period=1s"
+            flags = (f"--embedded-dir={directory / 'kcm'}", "--apply=examples/nginx-rc.yml", autoscaling)
+            stack = ExitStack()
+            manager = stack.enter_context(managing(directory / "kcm.log", *flags))
+            self._running = Site(directory / "kcm" / "kubeconfig", manager), stack
+        return self._running[0]
+
+    def end(self) -> None:
+        running, self._running = self._running, None
+        if running is not None:
+            running[1].close()
+
+
+OWN = pytest.StashKey[OwnCluster]()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if (nextitem is None or not is_here(nextitem)) and (own := item.session.stash.get(OWN, None)) is not None:
+        own.end()
+
+
+@pytest.fixture(scope="module")
+def own_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Cluster that the end-to-end tests of a worker share."""
+    return request.session.stash.setdefault(OWN, OwnCluster(tmp_path_factory)).site()
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
@@ -45,35 +45,68 @@ def texts_of(path: Path, source: str) -> Iterator[Text]:
     for number, line in enumerate(source.splitlines(), 1):
         if "# " in line and (found := COMMENT.search(line)):
             yield Text(Kind.COMMENT, number, found[1])
-    for node in ast.walk(ast.parse(source)):
-        yield from node_texts(node)
+    left: list[ast.AST] = [ast.parse(source)]
+    while left:  # ast.walk takes twice as long
+        node = left.pop()
+        if (texts := TEXTS.get(type(node))) is not None:
+            yield from texts(node)
+        for value in vars(node).values():
+            if type(value) is list:
+                left += [child for child in value if isinstance(child, ast.AST)]
+            elif isinstance(value, ast.AST):
+                left.append(value)
 
 
-def node_texts(node: ast.AST) -> Iterator[Text]:
+def _of_definition(node: ast.AST) -> Iterator[Text]:
+    assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module)
+    name = getattr(node, "name", "")
+    line = getattr(node, "lineno", 1)
+    if doc := ast.get_docstring(node):
+        yield Text(Kind.DOCSTRING, line, doc, name)
+    if isinstance(node, ast.ClassDef) and not name.startswith("_"):
+        yield Text(Kind.CLASS, line, name)
+    if name.startswith("test_"):
+        yield Text(Kind.TEST, line, name)
+
+
+def _of_name(node: ast.AST) -> Iterator[Text]:
     match node:
-        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Module():
-            name = getattr(node, "name", "")
-            line = getattr(node, "lineno", 1)
-            if doc := ast.get_docstring(node):
-                yield Text(Kind.DOCSTRING, line, doc, name)
-            if isinstance(node, ast.ClassDef) and not name.startswith("_"):
-                yield Text(Kind.CLASS, line, name)
-            if name.startswith("test_"):
-                yield Text(Kind.TEST, line, name)
         case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
             yield Text(Kind.VARIABLE, node.lineno, name)
-        case ast.Raise(exc=ast.Call(args=[first, *_])):
-            if text := words_of(first):
-                yield Text(Kind.ERROR, node.lineno, text)
+
+
+def _of_call(node: ast.AST) -> Iterator[Text]:
+    match node:
         case ast.Call(func=ast.Attribute(attr=attr, value=owner), args=[first, *_]) if attr in LOG_METHODS:
             if is_logger(owner) and (text := words_of(first)):
                 yield Text(Kind.LOG, node.lineno, text)
         case ast.Call(func=ast.Name(id="flag"), args=[_, second, *_]):
             if text := words_of(second):
                 yield Text(Kind.HELP, node.lineno, text)
+
+
+def _of_raise(node: ast.AST) -> Iterator[Text]:
+    match node:
+        case ast.Raise(exc=ast.Call(args=[first, *_])):
+            if text := words_of(first):
+                yield Text(Kind.ERROR, node.lineno, text)
+
+
+def _of_keyword(node: ast.AST) -> Iterator[Text]:
+    match node:
         case ast.keyword(arg="help" | "description", value=value):
             if text := words_of(value):
                 yield Text(Kind.HELP, value.lineno, text)
+
+
+# By the type of a node, which spares most nodes.
+TEXTS: Mapping[type[ast.AST], Callable[[ast.AST], Iterator[Text]]] = {
+    **dict.fromkeys((ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module), _of_definition),
+    **dict.fromkeys((ast.Name, ast.arg), _of_name),
+    ast.Call: _of_call,
+    ast.Raise: _of_raise,
+    ast.keyword: _of_keyword,
+}
 
 
 def is_logger(node: ast.expr) -> bool:

@@ -1,7 +1,7 @@
 """Distribution of the tests to the workers of pytest-xdist: the units of work and their order.
 
-The longest units start first, so that all workers are busy until the end. Their durations are in `durations.json`;
-record them again after large changes, on an otherwise idle machine:
+End-to-end tests start first, and the longest units of each kind, so that all workers are busy until the end. The
+durations of units are in `durations.json`; record them again after large changes, on an otherwise idle machine:
 
     bin/test -n 2 --record-durations
 """
@@ -16,6 +16,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 DEALT = "tests/faults/"  # directory of seeded runs
+FIRST = "tests/e2e/"  # directory of tests that wait for processes; the cluster that they share ends with them
 RECORDED = Path(__file__).with_name("durations.json")
 SHORTEST = 1.0  # seconds; shorter units are not recorded and run last
 
@@ -37,9 +38,17 @@ def unit_of(nodeid: str) -> str:
 
 
 def sort_by_duration(items: list[pytest.Item]) -> None:
-    """Sort tests by the recorded duration of their files' units, longest first. Each file stays in one piece."""
+    """Sort tests by the recorded duration of their files' units, longest first. Each file stays in one piece.
+
+    End-to-end tests precede all others.
+    """
     durations: dict[str, float] = json.loads(RECORDED.read_text())
-    items.sort(key=lambda item: -durations.get(item.nodeid.partition("::")[0], 0.0))
+
+    def place(item: pytest.Item) -> tuple[bool, float]:
+        file = item.nodeid.partition("::")[0]
+        return not file.startswith(FIRST), -durations.get(file, 0.0)
+
+    items.sort(key=place)
 
 
 class DurationRecorder:
