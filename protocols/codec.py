@@ -14,7 +14,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 from msgspec import NODEFAULT, Struct
 
-from kcm.protocols.messages import calls, cloud, commands, discovery, eviction, journal, lifecycle, outcomes
+from kcm.protocols.messages import calls, cloud, commands, discovery, eviction, journal, lifecycle, outcomes, rates
 from kcm.protocols.messages import debug_pages as debugging
 from kcm.protocols.messages import events as recording
 from kcm.protocols.messages import watches as watching
@@ -94,6 +94,7 @@ TAGS: tuple[tuple[int, type[Struct]], ...] = (
     (115, eviction.NodeDue),
     (116, eviction.PauseEvictions),
     (117, eviction.ResumeEvictions),
+    (118, eviction.SetZoneRate),
     (120, journal.Opened),
     (121, journal.MessageSent),
     (122, journal.MessageHandled),
@@ -108,6 +109,9 @@ TAGS: tuple[tuple[int, type[Struct]], ...] = (
     (137, cloud.UpdateLoadBalancer),
     (138, cloud.DeleteLoadBalancer),
     (140, calls.Call),
+    (150, rates.SetClientRate),
+    (151, rates.EngageBrake),
+    (152, rates.ReleaseBrake),
 )
 
 # Fields that contain messages or named tuples, with the functions that pack and unpack them.

@@ -291,6 +291,8 @@ def _dispatcher(assembly: Assembly, specs: Iterable[ControllerSpec], enabled: Co
             terms=terms,
             warnings=assembly.warnings,
             tracing=assembly.tracing,
+            vitals=assembly.vitals,
+            brake=assembly.brake,
         )
 
     return ActorSpec(name=DISPATCHER, build=build, never_blocks=True)

@@ -5,8 +5,7 @@ The messages are those that actors also send each other, so a journal contains t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -24,11 +23,9 @@ from kcm.actors.app.controller_states import (
     ControllerStatus,
     StateReader,
 )
-from kcm.actors.reconciliation.actor_names import MANAGER
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.protocols.messages.lifecycle import Disable, Enable, Pause, Restart, Resume
-from kcm.runtime.serving.debug_pages import ChangeRefusedError, PendingChange
-from kcm.runtime.system.actor_system import ActorSystem
+from kcm.runtime.serving.debug_pages import ChangeRefusedError
 
 MESSAGES: dict[str, Callable[[str], Any]] = {
     "enable": Enable,
@@ -38,33 +35,6 @@ MESSAGES: dict[str, Callable[[str], Any]] = {
     "restart": Restart,
     "drain": Pause,  # which keeps what is in progress; the change is done once nothing is
 }
-
-
-class SystemControl:
-    """Pages that show and change a system; implements that part of RunningSystem."""
-
-    def __init__(self, *, specs: Sequence[ControllerSpec], states: StateReader, actors: ActorSystem) -> None:
-        self._specs, self.states, self._actors = tuple(specs), states, actors
-
-    def shown(self, collection: str, name: str) -> Struct:
-        if collection != "controllers":
-            raise LookupError(f"{collection} not found")
-        return self.states.details(self._spec(name)) if name else self.states.system()
-
-    def change(self, collection: str, name: str, action: str, settings: Mapping[str, object]) -> PendingChange:
-        if collection != "controllers":
-            raise LookupError(f"{collection} not found")
-        if settings:
-            raise ValueError(f"{action} takes no settings, and got {', '.join(settings)}")
-        tell = partial(self._actors.tell, MANAGER)
-        return change_controller(self._spec(name), action, states=self.states, tell=tell)
-
-    def _spec(self, name: str) -> ControllerSpec:
-        """Return the spec with this name or alias. Raises LookupError."""
-        spec = next((spec for spec in self._specs if name in (spec.name, *spec.aliases)), None)
-        if spec is None:
-            raise LookupError(f'controllers "{name}" not found')
-        return spec
 
 
 class ControllerChange(Struct, frozen=True):

@@ -89,6 +89,7 @@ def controller_plan(assembly: Assembly, spec: ControllerSpec, *, seed: int) -> C
             metrics=assembly.metrics,
             options=assembly.options,
             authority=assembly.authority,
+            vitals=assembly.vitals,
         )
 
     def build(context: Context) -> Controller:

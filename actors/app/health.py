@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+from kcm.actors.engine.dispatcher.storm_brake import StormBrake
 from kcm.actors.engine.elector import Election
 from kcm.actors.engine.vitals import (
     FAILED_KEYS,
@@ -44,6 +45,7 @@ from kcm.runtime.tables.table import Table
 from kcm.runtime.tables.view import AnyTable
 
 Check = Callable[[], str | None]
+BRAKE_CHECK = "storm-brake"
 
 
 def never(_table: AnyTable) -> bool:
@@ -115,6 +117,19 @@ def controller_trouble(
         if (trouble := failing(source, now=now, thresholds=thresholds)) is not None:
             return trouble
     return starved(vitals, now=now, thresholds=thresholds)
+
+
+def brake_check(brake: StormBrake, *, clock: Clock) -> Check:
+    """Return a check that fails while the storm brake is engaged. No restart releases the cause, so it is a notice."""
+
+    def check() -> str | None:
+        state = brake.state
+        if state is None:
+            return None
+        seconds = clock.monotonic() - state.since
+        return _notice("engaged", f"for {seconds:.0f} s, {state.reason}; deletions and evictions are held back")
+
+    return check
 
 
 def stuck(child: ChildVitals, *, now: float, thresholds: HealthThresholds) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from kcm.actors.engine.controller import DecisionMemory
+from kcm.actors.engine.dispatcher.storm_brake import StormBrake
 from kcm.actors.engine.elector import Election
 from kcm.actors.engine.informer import Outage
 from kcm.actors.engine.server_warnings import ServerWarnings
@@ -56,6 +57,7 @@ class Assembly(Struct, frozen=True, kw_only=True):
     # Tables that the infrastructure reads, and no controller.
     own_tables: list[Table] = field(default_factory=list)
     ledger: Ledger = field(default_factory=Ledger)
+    brake: StormBrake | None = None  # None, as in a replay: the dispatcher has one of its own
     outages: dict[str, Outage] = field(default_factory=lambda: {"": Outage()})  # by cluster
     seed: int | None = None  # makes every random choice of the actors repeatable
     calls: Calls | None = None  # None, as in a replay: no external calls

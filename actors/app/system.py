@@ -21,10 +21,11 @@ from msgspec import Struct
 
 from kcm.actors.app.assembly import manager_spec, plan_manager
 from kcm.actors.app.controller_plans import ownership
-from kcm.actors.app.health import Check, has_begun
+from kcm.actors.app.health import BRAKE_CHECK, Check, brake_check, has_begun
 from kcm.actors.app.manager_supervision import ManagerSupervision
 from kcm.actors.app.shared_parts import CONTROLLER_MANAGER, Assembly
 from kcm.actors.app.system_parts import (
+    brake_limits,
     check_arguments,
     labels_of_actor,
     log_skipped,
@@ -39,6 +40,7 @@ from kcm.actors.app.system_parts import (
 from kcm.actors.app.watchdog import Watchdog
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.engine.controller import DecisionMemory
+from kcm.actors.engine.dispatcher.storm_brake import StormBrake
 from kcm.actors.engine.elector import Election, Ownership
 from kcm.actors.engine.informer import Outage
 from kcm.actors.engine.manager import DRAINED
@@ -80,7 +82,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
     from structlog.typing import FilteringBoundLogger
 
-    from kcm.actors.app.controller_changes import SystemControl
+    from kcm.actors.app.control import SystemControl
     from kcm.actors.app.manager_view import SystemView
     from kcm.actors.app.webhooks import MakeHost
     from kcm.actors.engine.elector.groups import ControllerGroups
@@ -162,6 +164,7 @@ class ControllerSystem:
 
             self.actors.waits = MailboxWaits(self.clock.monotonic)
         self._owns_clock = clock is None
+        self._brake = StormBrake(brake_limits(self.options), metrics=self.metrics, now=self.clock.monotonic())
         self._calls: Calls = calls if calls is not None else ThreadedCalls(clock=self.clock)
         self._assembly = Assembly(
             transport=ways.transport,
@@ -180,6 +183,7 @@ class ControllerSystem:
             authority=authority,
             warnings=ServerWarnings(self.log),
             program=program,
+            brake=self._brake,
             tracing=tracing_of(tracer, self.actors, clock=self.clock) if tracer is not None else None,
             outages={cluster: Outage() for cluster in ways.transports or ("",)},
         )
@@ -428,7 +432,7 @@ class ControllerSystem:
 
     @cached_property
     def _control(self) -> SystemControl:
-        from kcm.actors.app.controller_changes import SystemControl  # only for pages
+        from kcm.actors.app.control import SystemControl  # only for pages
         from kcm.actors.app.controller_states import StateReader
 
         states = StateReader(
@@ -441,7 +445,16 @@ class ControllerSystem:
             informers_of={name: plan.tables for name, plan in self._plan.controllers.items()},
             checks=self.checks(),
         )
-        return SystemControl(specs=self.controllers, states=states, actors=self.actors)
+        election = self._assembly.election
+        return SystemControl(
+            specs=self.controllers,
+            states=states,
+            actors=self.actors,
+            vitals=self.vitals,
+            brake=self._brake,
+            clock=self.clock,
+            lease_clients={election.component} if election is not None else (),
+        )
 
     def shown(self, collection: str, name: str) -> Struct:
         """Return the content of a page; see RunningSystem."""
@@ -506,10 +519,16 @@ class ControllerSystem:
         )
         if self._webhooks is not None:
             checks["webhooks"] = self._webhooks.check(self.vitals)
+        checks[BRAKE_CHECK] = brake_check(self._brake, clock=self.clock)
         return {name: self._in_own_process(check) for name, check in checks.items()}
 
     def has_check(self, name: str) -> bool:
-        """Report whether pages show the check of this name: that of a controller from its first start on."""
+        """Report whether pages show the check of this name now.
+
+        That of a controller is shown from its first start on, that of the storm brake while it is engaged.
+        """
+        if name == BRAKE_CHECK:
+            return self._brake.state is not None
         return name not in self._controller_names or has_begun(name, self.vitals)
 
     def _in_own_process(self, check: Check) -> Check:

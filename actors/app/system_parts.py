@@ -23,6 +23,7 @@ from kcm.actors.app.health import (
     unreadable_check,
 )
 from kcm.actors.app.shared_parts import Assembly, check_election, check_transport
+from kcm.actors.engine.dispatcher.storm_brake import BrakeLimits
 from kcm.actors.engine.elector import Election
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import DebugPage
@@ -123,6 +124,11 @@ def shown_page(
     if not shown.found:
         raise LookupError(f"{name} has no page {path!r}")
     return DebugPage(shown.body.decode(), shown.content_type)
+
+
+def brake_limits(options: Options) -> BrakeLimits:
+    chosen = options.storm_brake
+    return BrakeLimits(limit=chosen.limit, window=chosen.window, qps=chosen.qps)
 
 
 def labels_of_actor(name: str) -> dict[str, str]:

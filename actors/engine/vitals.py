@@ -8,7 +8,7 @@ Times are monotonic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from typing import NamedTuple, Protocol
 
 import orjson
@@ -18,6 +18,7 @@ from msgspec.structs import asdict
 from kcm.protocols.codec import encode
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.lifecycle import Description
+from kcm.runtime.scheduling.limiters import TokenBucket
 from kcm.runtime.scheduling.work_queue import Pending
 
 
@@ -123,6 +124,46 @@ class DiscoveryVitals(Struct, frozen=True, kw_only=True):
     at: float  # end of the last round
 
 
+# The zones of nodes.
+
+
+class ZoneVitals(NamedTuple):
+    """State of a zone, as of the last pass over the nodes. rate: that its state requires, in nodes per second.
+
+    spared: no node is evicted.
+    """
+
+    state: str
+    ready: int
+    not_ready: int
+    rate: float
+    spared: bool
+
+
+class ZonesVitals(NamedTuple):
+    """States of the zones, by name. Published by node-lifecycle."""
+
+    zones: Mapping[str, ZoneVitals]
+
+
+class ZoneQueueVitals(NamedTuple):
+    """State of the eviction queue of a zone.
+
+    waiting: number of nodes. next_nodes: the first of them.
+    qps: effective rate; None before there is one. override: rate that an operator has set.
+    due: monotonic time at which the next node may be released; None without a rate.
+    """
+
+    waiting: int
+    next_nodes: tuple[str, ...]
+    qps: float | None
+    override: float | None
+    burst: int
+    paused: bool
+    released: int
+    due: float | None
+
+
 # The event recorder.
 
 
@@ -146,6 +187,17 @@ class RecorderVitals(NamedTuple):
     """State of the event recorder. refused: by client."""
 
     refused: Mapping[str, RefusedEvents]
+
+
+# The dispatcher.
+
+
+class DispatcherVitals(NamedTuple):
+    """State of the dispatcher, by client. The values change after it was published, and any thread reads them."""
+
+    buckets: Mapping[str, TokenBucket]  # rate limit
+    queues: Mapping[str, Sized]  # commands that wait
+    throttled: Mapping[str, int]  # number of commands that had to wait for the rate limit
 
 
 # Controllers.

@@ -178,6 +178,23 @@ class ClientLimits(FlagStruct, frozen=True, kw_only=True):
     )
 
 
+class StormBrakeOptions(FlagStruct, frozen=True, kw_only=True):
+    limit: int = flag(
+        0,
+        "Number of deletions and evictions by all controllers within --storm-brake-window above which the storm brake "
+        "engages: it holds back further ones until an operator releases it. 0 engages it only on request.",
+        name="storm-brake-limit",
+        kind=INT,
+    )
+    window: float = flag(60.0, "Time in which --storm-brake-limit counts.", name="storm-brake-window", kind=DURATION)
+    qps: float = flag(
+        0.0,
+        "Deletions and evictions per second that the storm brake lets through while it is engaged. 0 holds back all.",
+        name="storm-brake-qps",
+        kind=FLOAT32,
+    )
+
+
 ON_LOSS = ("exit", "standby")  # values of --leader-elect-on-loss
 
 

@@ -29,6 +29,7 @@ class Options(FlagStruct, frozen=True, kw_only=True):
     leader_migration: general.LeaderMigration = group(general.LeaderMigration, "leader-migration", config="Generic")
     generic: general.Generic = group(general.Generic, "generic", config="Generic")
     client_limits: general.ClientLimits = group(general.ClientLimits, "generic", config="Generic.ClientConnection")
+    storm_brake: general.StormBrakeOptions = group(general.StormBrakeOptions, "generic")
     leader_election: general.LeaderElection = group(general.LeaderElection, "generic", config="Generic.LeaderElection")
     cloud: general.Cloud = group(general.Cloud, "generic", config="KubeCloudShared")
     secure_serving: serving.SecureServing = group(serving.SecureServing, "secure serving")

@@ -212,7 +212,18 @@ def _own(options: Options) -> Iterator[str]:
         yield "--watch-silence-limit must be greater than zero"
     if options.generic.reconcile_timeout < 0:
         yield "--reconcile-timeout must not be negative"
+    yield from _storm_brake(options)
     yield from _health(options)
+
+
+def _storm_brake(options: Options) -> Iterator[str]:
+    brake = options.storm_brake
+    if brake.limit < 0:
+        yield f"--storm-brake-limit must not be negative, but got {brake.limit}"
+    if brake.window <= 0:
+        yield "--storm-brake-window must be greater than zero"
+    if brake.qps < 0:
+        yield f"--storm-brake-qps must not be negative, but got {brake.qps:g}"
 
 
 def _health(options: Options) -> Iterator[str]:

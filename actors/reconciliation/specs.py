@@ -30,6 +30,7 @@ from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.work_queue import PER_KEY
 from kcm.runtime.system.actor import ActorSpec
+from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class ControllerContext(Struct, frozen=True, kw_only=True):
     """Arguments to build a reconciler from. Every incarnation of its actor has a new one.
 
     authority: PEM certificates of the API server that the kubeconfig contains inline; b"" if it contains none.
+    vitals: where actors publish their state for pages and health checks.
     """
 
     tables: Tables
@@ -53,6 +55,7 @@ class ControllerContext(Struct, frozen=True, kw_only=True):
     metrics: Metrics
     options: Options
     authority: bytes = b""
+    vitals: Vitals = field(default_factory=Vitals)
 
 
 def _by_default(_options: Options) -> float | None:

@@ -12,11 +12,12 @@ class ZoneQueueReady(Struct, frozen=True):
     """The queue of this zone has started, or was reset, and contains no nodes. Queue → node-lifecycle.
 
     A queue that has just started has no rate either, and releases no node before SetEvictionRate. paused: the queue
-    has received PauseEvictions; a new incarnation of its owner has no record of that.
+    has received PauseEvictions. A new incarnation of its owner has no record of that, nor of an overridden rate.
     """
 
     zone: str
     paused: bool = False
+    override: float | None = None  # as in SetEvictionRate, from the last one
 
 
 class SetEvictionRate(Struct, frozen=True):
@@ -25,11 +26,13 @@ class SetEvictionRate(Struct, frozen=True):
     burst: number of nodes that may be released at once.
     last: time at which the owner last received a NodeDue of the zone. A queue without a rate refills its token bucket
         from then on; with None its bucket is full.
+    override: rate that an operator has set, which applies in place of `qps`; None without one.
     """
 
     qps: float
     burst: int = 1
     last: float | None = None
+    override: float | None = None
 
 
 class EvictNode(Struct, frozen=True):
@@ -73,3 +76,14 @@ class ResumeEvictions(Struct, frozen=True):
     """Resume after PauseEvictions."""
 
     zone: str | None = None
+
+
+class SetZoneRate(Struct, frozen=True):
+    """Release `qps` nodes per second for eviction, whatever the state of the zone; None for its usual rate.
+
+    Operator → node-lifecycle. As a pause, the rate survives a failure of node-lifecycle or of the queue, but not of
+    both at once. Nodes of a zone whose evictions are stopped are not in its queue, so the rate has no effect on them.
+    """
+
+    zone: str
+    qps: float | None = None

@@ -347,3 +347,13 @@ CLUSTER_REACHABLE = Family(
     help="1 while the API server of the cluster responds, otherwise 0; of programs that work on several clusters.",
     labels=("cluster",),
 )
+DESTRUCTIVE_WRITES = Family(
+    name="kcm_destructive_writes_total",
+    kind="counter",
+    help="Number of deletions and evictions that controllers have sent to the API server.",
+)
+STORM_BRAKE = Family(
+    name="kcm_storm_brake_engaged",
+    kind="gauge",
+    help="1 while the storm brake holds back deletions and evictions.",
+)

@@ -14,15 +14,27 @@ class TokenBucket:
     qps < 0: no limit, as in client-go. qps == 0: no tokens after the first burst.
     """
 
-    __slots__ = ("_at", "_burst", "_qps", "_tokens")
+    __slots__ = ("_at", "_burst", "_qps", "_tokens", "usual")
 
     def __init__(self, *, qps: float, burst: int, now: float) -> None:
         self._qps, self._burst = qps, max(1, burst)
+        self.usual = self._qps, self._burst  # limits before set_limits
         self._tokens, self._at = float(self._burst), now
 
     @property
     def qps(self) -> float:
         return self._qps
+
+    @property
+    def burst(self) -> int:
+        return self._burst
+
+    def set_limits(self, *, qps: float | None, burst: int | None, now: float) -> None:
+        """Change the limits. No token is added, and those above the new burst are lost. None: the usual value."""
+        self._refill(now)
+        self._qps = self.usual[0] if qps is None else qps
+        self._burst = self.usual[1] if burst is None else max(1, burst)
+        self._tokens = min(self._tokens, float(self._burst))
 
     def try_take(self, now: float) -> bool:
         """Take a token if there is one."""

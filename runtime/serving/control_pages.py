@@ -26,8 +26,11 @@ if TYPE_CHECKING:
 
 ACTIONS: Mapping[str, frozenset[str]] = {  # by collection
     "controllers": frozenset({"enable", "disable", "pause", "resume", "restart", "drain"}),
+    "zones": frozenset({"rate", "pause", "resume"}),
+    "clients": frozenset({"rate"}),
+    "brake": frozenset({"engage", "release"}),
 }
-SINGLE: frozenset[str] = frozenset()  # collections without names, as /brake
+SINGLE = frozenset({"brake"})  # collections without names
 JSON = "application/json"
 WAIT, LONGEST_WAIT = 10.0, 60.0  # seconds
 CHECK_EVERY = 0.02  # seconds between two checks whether a change is visible

@@ -14,7 +14,7 @@ from msgspec import NODEFAULT, Struct, structs
 
 from kcm.protocols import codec
 from kcm.protocols.codec import DecodeError, Decoder, decode, encode, encode_fields
-from kcm.protocols.messages import calls, cloud, commands, discovery, eviction, journal, lifecycle, outcomes
+from kcm.protocols.messages import calls, cloud, commands, discovery, eviction, journal, lifecycle, outcomes, rates
 from kcm.protocols.messages import debug_pages as debugging
 from kcm.protocols.messages import events as recording
 from kcm.protocols.messages import watches as watching
@@ -95,6 +95,7 @@ EXPECTED_TAGS = {
     115: "NodeDue",
     116: "PauseEvictions",
     117: "ResumeEvictions",
+    118: "SetZoneRate",
     120: "Opened",
     121: "MessageSent",
     122: "MessageHandled",
@@ -109,6 +110,9 @@ EXPECTED_TAGS = {
     137: "UpdateLoadBalancer",
     138: "DeleteLoadBalancer",
     140: "Call",
+    150: "SetClientRate",
+    151: "EngageBrake",
+    152: "ReleaseBrake",
 }
 
 MESSAGE_TYPES = [message_type for _, message_type in codec.TAGS]
@@ -201,6 +205,7 @@ def test_every_message_has_a_tag() -> None:
             journal,
             lifecycle,
             outcomes,
+            rates,
             recording,
             watching,
         )

@@ -1,6 +1,7 @@
 """Actor that writes to the API server. Read actor.py first.
 
 requests: commands as HTTP requests.
+storm_brake: holds back deletions and evictions.
 """
 
 from kcm.actors.engine.dispatcher.actor import ONE_CLUSTER, Dispatcher, DispatchLimits, saturation

@@ -1,6 +1,7 @@
 """Dispatcher: the only actor that writes to the API server.
 
-Takes Submit (replies with one Settled for each command), Attach (replies with Attached), LeaseHeld, LeaseLost, Wake.
+Takes Submit (replies with one Settled for each command), Attach (replies with Attached), LeaseHeld, LeaseLost, Wake;
+SetClientRate, EngageBrake and ReleaseBrake from operators.
 
 Each client has its own rate limit, like each clientset of upstream (--kube-api-qps, --kube-api-burst). Commands of an
 old incarnation are refused, and without the lease all commands except the elector's. Outcomes are sent from the
@@ -17,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, field
 
 from kcm.actors.engine.dispatcher.requests import client_of, outcome_of, request_for
+from kcm.actors.engine.dispatcher.storm_brake import LANE, BrakeLimits, StormBrake, is_destructive
 from kcm.actors.engine.server_warnings import ServerWarnings
+from kcm.actors.engine.vitals import DispatcherVitals
 from kcm.actors.reconciliation.actor_names import ELECTOR, LEASE_CANDIDATE, controller_of, is_elector
 from kcm.actors.reconciliation.outside import Functions
 from kcm.protocols.codec import encode_fields
@@ -43,16 +46,19 @@ from kcm.protocols.messages.outcomes import (
     Refused,
     Settled,
 )
+from kcm.protocols.messages.rates import EngageBrake, ReleaseBrake, SetClientRate
 from kcm.protocols.resources import split_cluster, split_path
 from kcm.protocols.versions import own_version
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.client.api import Response, Transport
 from kcm.runtime.cloud.calls import prepare_cloud_call
 from kcm.runtime.cloud.provider import CloudProvider
+from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.limiters import TokenBucket
 from kcm.runtime.scheduling.permits import ALWAYS, Permit, Tenure, Terms
 from kcm.runtime.system.actor import Actor, Context, System
 from kcm.runtime.system.ledger import Ledger, Passage, Statement
+from kcm.runtime.system.vitals import Vitals
 
 if TYPE_CHECKING:
     from kcm.actors.engine.spans import Tracing, WriteSpan
@@ -84,7 +90,7 @@ def needs_no_lease(sender: str) -> bool:
 
 def saturation(buckets: dict[str, TokenBucket], now: float) -> Mapping[str, float]:
     """Return the used part of each client's burst, 0 to 1. Called from any thread."""
-    return {client: bucket.saturation(now) for client, bucket in buckets.copy().items()}
+    return {client: bucket.saturation(now) for client, bucket in buckets.copy().items() if client != LANE}
 
 
 def unknown_cluster(path: str, clusters: Iterable[str]) -> str:
@@ -152,12 +158,16 @@ class Dispatcher(Actor):
         terms: Terms | None = None,
         warnings: ServerWarnings | None = None,
         tracing: Tracing | None = None,
+        vitals: Vitals | None = None,
+        brake: StormBrake | None = None,
     ) -> None:
         """Create a dispatcher. `buckets`, `terms` and `warnings` are shared with later incarnations.
 
         waited: called with the cluster of a request ("" in a program with one), its HTTP method, and the seconds that
             it waited for the rate limit.
         buckets: rate limits by client.
+        vitals: where it publishes its state.
+        brake: shared with later incarnations as well.
         calls: external calls; None if they are disabled, as in a replay.
         functions: functions of external calls that controllers submitted.
         terms: state of the lease, attached to every request.
@@ -175,6 +185,15 @@ class Dispatcher(Actor):
         self._terms = terms if terms is not None else Terms()
         self._warnings = warnings if warnings is not None else ServerWarnings(self.log)
         self._tracing = tracing
+        self._vitals = vitals if vitals is not None else Vitals()
+        self._brake = (
+            brake if brake is not None else StormBrake(BrakeLimits(), metrics=Metrics(), now=self.clock.monotonic())
+        )
+        self._queues[LANE], self._buckets[LANE] = deque(), self._brake.bucket
+        self._throttled: dict[str, int] = {}  # by lane
+
+    def started(self) -> None:
+        self._vitals.say(self.name, DispatcherVitals(self._buckets, self._queues, self._throttled))
 
     def receive(self, message: Any) -> None:
         match message:
@@ -192,6 +211,12 @@ class Dispatcher(Actor):
                 self._terms.end(elector)
                 self._report_writes_in_flight(elector)
                 self._refuse_all("the lease is lost", elector)
+            case SetClientRate():
+                self._set_client_rate(message)
+            case EngageBrake(qps=qps):
+                self._engage_brake("requested by an operator", qps)
+            case ReleaseBrake():
+                self._release_brake()
             case _:
                 super().receive(message)
 
@@ -214,7 +239,10 @@ class Dispatcher(Actor):
             for index, (command, span) in enumerate(zip(submit.commands, spans, strict=True)):
                 queue.append(_Job(sender, incarnation, client, submit.ticket, index, command, now, cause, span))
         self._drain(client)
+        if self._queues[LANE]:
+            self._ask_for_wake()
         if queue:
+            self._throttled[client] = self._throttled.get(client, 0) + min(len(queue), len(submit.commands))
             self._ask_for_wake()
 
     def _submit_by_cluster(self, submit: Submit) -> None:
@@ -235,7 +263,7 @@ class Dispatcher(Actor):
             lanes[lane] = None
         for lane in lanes:
             self._drain(lane)
-        if any(self._queues[lane] for lane in lanes):
+        if any(self._queues[lane] for lane in (*lanes, LANE)):
             self._ask_for_wake()
 
     def _drain(self, client: str) -> None:
@@ -250,9 +278,62 @@ class Dispatcher(Actor):
             if type(queue[0].command) in CALLS:
                 self._call(queue.popleft())
                 continue
+            destroys = is_destructive(queue[0].command)
+            if destroys and self._brake.state is not None and client != LANE:
+                self._queues[LANE].append(queue.popleft())
+                continue
             if not bucket.try_take(now):
                 return
+            if destroys and self._brake.count(now):
+                self._report_brake()
+                continue
             self._send(queue.popleft(), now)
+
+    def _set_client_rate(self, wanted: SetClientRate) -> None:
+        """Change the rate limit of a client, and send what it allows now. Unknown clients are ignored."""
+        bucket = self._buckets.get(wanted.client)
+        if bucket is None or wanted.client == LANE:
+            return
+        bucket.set_limits(qps=wanted.qps, burst=wanted.burst, now=self.clock.monotonic())
+        self.log.info("rate limit of client set", client=wanted.client, qps=bucket.qps, burst=bucket.burst)
+        if wanted.client in self._queues:
+            self._drain(wanted.client)
+        self._ask_for_wake()
+
+    def _engage_brake(self, reason: str, qps: float | None) -> None:
+        self._brake.engage(reason, now=self.clock.monotonic(), qps=qps)
+        self._report_brake()
+        self._ask_for_wake()
+
+    def _report_brake(self) -> None:
+        state = self._brake.state
+        assert state is not None
+        self.log.warning(
+            "storm brake engaged, holding back deletions and evictions", reason=state.reason, qps=state.qps
+        )
+
+    def _release_brake(self) -> None:
+        """Return the writes that were held back to the front of their clients' queues."""
+        if self._brake.state is None:
+            return
+        held = self._queues[LANE]
+        self.log.info("storm brake released", held=len(held), passed=self._brake.passed)
+        self._brake.release(self.clock.monotonic(), held=len(held))
+        lanes = set()
+        while held:
+            job = held.pop()
+            lane = self._lane_of(job)
+            self._queues[lane].appendleft(job)
+            lanes.add(lane)
+        for lane in sorted(lanes):
+            self._drain(lane)
+        self._ask_for_wake()
+
+    def _lane_of(self, job: _Job) -> str:
+        if self._limits.clusters is ONE_CLUSTER:
+            return job.client
+        cluster = split_cluster(job.command.resource)[0]
+        return f"{cluster}:{job.client}" if cluster else job.client
 
     def _refusal(self, job: _Job, now: float) -> str | None:
         if job.incarnation < self._current.get(job.sender, 0):

@@ -31,6 +31,7 @@ from kcm.protocols.messages.outcomes import Done
 from kcm.protocols.nodes import NodeFacts
 from kcm.protocols.resources import NODES
 from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
@@ -53,12 +54,13 @@ class NodeMonitor:
         metrics: NodeLifecycleMetrics,
         settings: LifecycleSettings,
         queues: ZoneQueues,
+        vitals: Vitals,
     ) -> None:
         self._nodes = tables[NODES]
         self._clock, self._log, self._metrics = clock, log, metrics
         self._settings, self._queues = settings, queues
         self._healths = NodeHealths(tables=tables, clock=clock, log=log, metrics=metrics, settings=settings)
-        self._zones = ZoneStates(log=log, metrics=metrics, limits=settings.limits)
+        self._zones = ZoneStates(log=log, metrics=metrics, limits=settings.limits, vitals=vitals)
         self._known: dict[str, str] = {}  # uids of the nodes in the last pass, by name
 
     def health(self, node: str) -> NodeHealth | None:

@@ -1,8 +1,8 @@
 """Node lifecycle controller: detects failed nodes, and evicts their pods.
 
 In: changes of Nodes; pods that are bound to a node which is not ready, or terminating on a node whose kubelet is too
-old to delete them gracefully; NodeDue and ZoneQueueReady from the zones' eviction queues; PauseEvictions and
-ResumeEvictions from users. Leases are read, but enqueue nothing.
+old to delete them gracefully; NodeDue and ZoneQueueReady from the zones' eviction queues; PauseEvictions,
+ResumeEvictions and SetZoneRate from users. Leases are read, but enqueue nothing.
 Out: nodes' status (conditions Unknown), taints and labels; pods' status (not ready); events. Pods are deleted only
 without taint-based evictions (pods.py).
 
@@ -30,13 +30,14 @@ from kcm.actors.controllers.nodes.node_lifecycle.zone_queues import ZoneQueues
 from kcm.actors.reconciliation import Because, Change, Enqueue, Interest, Reconciliation, RequeueAfter, Step
 from kcm.actors.reconciliation.actor_names import MANAGER
 from kcm.actors.reconciliation.derived import NODE
-from kcm.protocols.messages.eviction import NodeDue, PauseEvictions, ResumeEvictions, ZoneQueueReady
+from kcm.protocols.messages.eviction import NodeDue, PauseEvictions, ResumeEvictions, SetZoneRate, ZoneQueueReady
 from kcm.protocols.messages.lifecycle import Restarted
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.nodes import NodeFacts
 from kcm.protocols.objects import Key, Object, is_deleting
 from kcm.protocols.resources import NODES, PODS
 from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.tables import Tables
 
 if TYPE_CHECKING:
@@ -85,12 +86,13 @@ class NodeLifecycleReconciler:
         log: FilteringBoundLogger,
         metrics: NodeLifecycleMetrics,
         settings: LifecycleSettings,
+        vitals: Vitals,
     ) -> None:
         self._nodes, self._pods = tables[NODES], tables[PODS]
         self._clock, self._log, self._metrics, self._settings = clock, log, metrics, settings
         self._queues = ZoneQueues(manager=MANAGER, controller=NAME, burst=settings.burst)
         self._monitor = NodeMonitor(
-            tables=tables, clock=clock, log=log, metrics=metrics, settings=settings, queues=self._queues
+            tables=tables, clock=clock, log=log, metrics=metrics, settings=settings, queues=self._queues, vitals=vitals
         )
         self._direct = DirectEviction(clock=clock, log=log)
         self._tainting: dict[str, str] = {}  # by zone, the released node that is being tainted
@@ -106,6 +108,8 @@ class NodeLifecycleReconciler:
                 return _zones(self._queues.pause(zone))
             case ResumeEvictions(zone=zone):
                 return _zones(self._queues.resume(zone))
+            case SetZoneRate(zone=zone, qps=qps):
+                return _zones(self._queues.override_rate(zone, qps))
             case Restarted(name=name):
                 return _zones(self._queues.manager_restarted() if name == MANAGER else [])
             case _:

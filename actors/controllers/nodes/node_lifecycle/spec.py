@@ -29,6 +29,7 @@ def _build(context: ControllerContext) -> NodeLifecycleReconciler:
         log=context.log,
         metrics=NodeLifecycleMetrics(context.metrics),
         settings=lifecycle_settings(context.options),
+        vitals=context.vitals,
     )
 
 
@@ -36,7 +37,11 @@ def _zone_queue(zone: str, context: ControllerContext) -> ActorSpec:
     return ActorSpec(
         name=zone_queue_name(zone),
         build=lambda actor: ZoneEvictionQueue(
-            actor, zone=zone, owner=controller_name(NAME), meter=zone_meter(context.metrics, zone)
+            actor,
+            zone=zone,
+            owner=controller_name(NAME),
+            meter=zone_meter(context.metrics, zone),
+            vitals=context.vitals,
         ),
         never_blocks=True,
     )

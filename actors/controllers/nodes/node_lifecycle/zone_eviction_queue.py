@@ -15,11 +15,12 @@ spent only on a node that is released, and a rate of 1 node per second is handle
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
 
-from kcm.actors.engine.vitals import description
+from kcm.actors.engine.vitals import ZoneQueueVitals, description
 from kcm.protocols.messages.eviction import (
     EvictNode,
     NodeDue,
@@ -34,7 +35,9 @@ from kcm.protocols.messages.lifecycle import Describe, Restarted, Wake
 from kcm.runtime.metrics.registry import Counter, Gauge
 from kcm.runtime.scheduling.limiters import TokenBucket
 from kcm.runtime.system.actor import Actor, Context
+from kcm.runtime.system.vitals import Vitals
 
+SHOWN_NODES = 20  # waiting nodes that pages name
 KIND = "zone-eviction-queue"
 
 
@@ -65,18 +68,22 @@ class ZoneQueueDescription(Struct, frozen=True, kw_only=True):
 class ZoneEvictionQueue(Actor):
     """Actor that queues the nodes of one zone, and releases them for eviction as its token bucket permits."""
 
-    def __init__(self, context: Context, *, zone: str, owner: str, meter: ZoneMeter) -> None:
+    def __init__(
+        self, context: Context, *, zone: str, owner: str, meter: ZoneMeter, vitals: Vitals | None = None
+    ) -> None:
         """Create an empty eviction queue, which releases no nodes before it has received SetEvictionRate.
 
         owner: name of the controller's actor, which receives ZoneQueueReady and NodeDue.
         """
         super().__init__(context)
         self._zone, self._owner, self._meter = zone, owner, meter
+        self._vitals = vitals if vitals is not None else Vitals()
         self._bucket: TokenBucket | None = None  # None until the owner has sent the rate
         self._burst = 1
         self._waiting: dict[str, EvictNode] = {}  # by node, in order of arrival
         self._paused = False
         self._let_through = 0
+        self._override: float | None = None  # rate that an operator has set
 
     def started(self) -> None:
         self._meter.depth.set(0)
@@ -98,7 +105,7 @@ class ZoneEvictionQueue(Actor):
                 self._set_rate(message, now)
             case StartOver():
                 self._waiting.clear()
-                self.tell(self._owner, ZoneQueueReady(self._zone, self._paused))
+                self.tell(self._owner, ZoneQueueReady(self._zone, self._paused, self._override))
             case PauseEvictions():
                 self._paused = True
             case ResumeEvictions():
@@ -111,11 +118,13 @@ class ZoneEvictionQueue(Actor):
                 super().receive(message)
         self._release_nodes(now)
         self._meter.depth.set(len(self._waiting))
+        self._publish(now)
         return None
 
     def _set_rate(self, wanted: SetEvictionRate, now: float) -> None:
         """Change the eviction rate. The new token bucket is full if the old one had a token, otherwise empty."""
-        qps = max(0.0, wanted.qps)
+        self._override = wanted.override
+        qps = max(0.0, wanted.qps if wanted.override is None else wanted.override)
         old = self._bucket
         if old is not None and old.qps == qps and self._burst == wanted.burst:
             return
@@ -141,6 +150,20 @@ class ZoneEvictionQueue(Actor):
             self.log.info("node is due for eviction", node=eviction.node, uid=eviction.uid, zone=self._zone)
         if self._waiting and self._bucket.qps > 0:
             self.wake_at(self._bucket.next_token(now))
+
+    def _publish(self, now: float) -> None:
+        bucket = self._bucket
+        vitals = ZoneQueueVitals(
+            waiting=len(self._waiting),
+            next_nodes=tuple(islice(self._waiting, SHOWN_NODES)),
+            qps=None if bucket is None else bucket.qps,
+            override=self._override,
+            burst=self._burst,
+            paused=self._paused,
+            released=self._let_through,
+            due=bucket.next_token(now) if bucket is not None and bucket.qps > 0 else None,
+        )
+        self._vitals.say(self.name, vitals)
 
     def _description(self, now: float) -> ZoneQueueDescription:
         bucket = self._bucket

@@ -68,6 +68,7 @@ class ZoneQueues:
         self._queues: dict[str, _Queue] = {}
         self._waiting: dict[str, WaitingNode] = {}  # by node, in order of arrival
         self._paused_zones: set[str] = set()
+        self._overrides: dict[str, float] = {}  # rates that an operator has set, by zone
         self._all_paused = False
         self._due: dict[str, tuple[str, float]] = {}  # released nodes that are not evicted yet: (uid, when), by name
         self._evicted: set[str] = set()  # nodes whose pods were deleted, and which have not been ready since
@@ -89,6 +90,8 @@ class ZoneQueues:
         queue.ready = True
         if message.paused:  # by an earlier incarnation of its owner
             self._paused_zones.add(message.zone)
+        if message.override is not None:
+            self._overrides[message.zone] = message.override
         return True
 
     def accept_release(self, message: NodeDue, now: float) -> bool:
@@ -124,6 +127,16 @@ class ZoneQueues:
         self._paused_zones.discard(zone)
         return [zone]
 
+    def override_rate(self, zone: str, qps: float | None) -> list[str]:
+        """Record the rate that an operator has set for a zone; None for its usual one.
+
+        Returns the names of the zones whose queues must be sent the new state: this zone, if it exists.
+        """
+        self._overrides.pop(zone, None)
+        if qps is not None and zone in self._queues:
+            self._overrides[zone] = qps
+        return [zone] if zone in self._queues else []
+
     def manager_restarted(self) -> list[str]:
         """Record that the manager has restarted, and does not run the zones' eviction queues yet.
 
@@ -142,6 +155,7 @@ class ZoneQueues:
         """
         for zone in [zone for zone in self._queues if zone not in zones]:
             del self._queues[zone]
+            self._overrides.pop(zone, None)
             yield Tell(self._manager, StopChild(self._controller, KIND, zone))
         for zone, last in zones.items():
             if zone not in self._queues:
@@ -167,7 +181,7 @@ class ZoneQueues:
         yield Tell(name, PauseEvictions(zone) if paused else ResumeEvictions(zone))
         if queue.qps is None:
             return
-        yield Tell(name, SetEvictionRate(queue.qps, self._burst, queue.last))
+        yield Tell(name, self._rate(zone, queue.qps, queue.last))
         for node, waiting in self._waiting.items():
             if waiting.zone == zone:
                 yield Tell(name, EvictNode(node, waiting.uid))
@@ -182,7 +196,7 @@ class ZoneQueues:
             if first:
                 yield from self.send_state(zone)
             elif queue.ready:
-                yield Tell(zone_queue_name(zone), SetEvictionRate(qps, self._burst, queue.last))
+                yield Tell(zone_queue_name(zone), self._rate(zone, qps, queue.last))
 
     def set_waiting(self, wanted: Mapping[str, WaitingNode]) -> Iterator[Tell]:
         """Add nodes to the eviction queues and remove nodes, so that exactly these nodes wait.
@@ -236,6 +250,9 @@ class ZoneQueues:
         for node in nodes:
             self._due.pop(node, None)
             self._evicted.discard(node)
+
+    def _rate(self, zone: str, qps: float, last: float | None) -> SetEvictionRate:
+        return SetEvictionRate(qps, self._burst, last, self._overrides.get(zone))
 
     def _tell_if_ready(self, zone: str, message: EvictNode | SpareNode) -> Iterator[Tell]:
         queue = self._queues.get(zone)

@@ -14,11 +14,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kcm.actors.controllers.nodes.node_lifecycle.metrics import NodeLifecycleMetrics
+from kcm.actors.engine.vitals import ZonesVitals, ZoneVitals
 from kcm.protocols.nodes import NodeFacts
+from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.table import Entry
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+
+ZONES = "zones"  # name of the vitals
 
 
 class ZoneState(StrEnum):
@@ -162,7 +167,10 @@ def zone_healths(entries: Iterable[Entry], unclear: Container[str]) -> dict[str,
 class ZoneStates:
     """Disruption states of all zones as of the last pass over the nodes. Logs changes and updates the metrics."""
 
-    def __init__(self, *, log: FilteringBoundLogger, metrics: NodeLifecycleMetrics, limits: EvictionLimits) -> None:
+    def __init__(
+        self, *, log: FilteringBoundLogger, metrics: NodeLifecycleMetrics, limits: EvictionLimits, vitals: Vitals
+    ) -> None:
+        self._vitals = vitals
         self._log, self._metrics, self._limits = log, metrics, limits
         self._states: dict[str, ZoneState] = {}
         self._all_down = False
@@ -178,6 +186,21 @@ class ZoneStates:
             if zone not in self._states:
                 self._metrics.evictions(zone)  # creates the counter of the zone, with value 0
         self._log_changes(found)
+        self._vitals.say(
+            ZONES,
+            ZonesVitals(
+                {
+                    zone: ZoneVitals(
+                        state=found.states[zone].value,
+                        ready=health.ready,
+                        not_ready=health.not_ready,
+                        rate=found.rates[zone],
+                        spared=zone in found.spared,
+                    )
+                    for zone, health in zones.items()
+                }
+            ),
+        )
         self._states, self._all_down, self.spared = dict(found.states), found.all_down, found.spared
         return found
 
