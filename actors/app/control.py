@@ -10,10 +10,10 @@ from msgspec import Struct
 from kcm.actors.app.controller_changes import change_controller
 from kcm.actors.app.controller_states import StateReader
 from kcm.actors.app.rate_states import RateReader
-from kcm.actors.engine.dispatcher.storm_brake import StormBrake
 from kcm.actors.reconciliation.actor_names import MANAGER
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.limiters import StormBrake
 from kcm.runtime.serving.debug_pages import ChangeRefusedError, PendingChange
 from kcm.runtime.system.actor_system import ActorSystem
 from kcm.runtime.system.vitals import Vitals

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from kcm.actors.engine.dispatcher.storm_brake import StormBrake
 from kcm.actors.engine.elector import Election
 from kcm.actors.engine.vitals import (
     FAILED_KEYS,
@@ -39,6 +38,7 @@ from kcm.actors.reconciliation.actor_names import (
 from kcm.runtime.calls.listeners import SourceRunner
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.limiters import StormBrake
 from kcm.runtime.serving.health import HealthFailure, HealthNotice, shown_of
 from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.table import Table

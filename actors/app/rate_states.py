@@ -10,14 +10,14 @@ from msgspec import Struct
 from kcm.actors.controllers.nodes.node_lifecycle.reconciler import NAME as NODE_LIFECYCLE
 from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import zone_queue_name
 from kcm.actors.controllers.nodes.node_lifecycle.zones import ZONES
-from kcm.actors.engine.dispatcher.storm_brake import LANE, StormBrake
+from kcm.actors.engine.dispatcher import LANE
 from kcm.actors.engine.vitals import DispatcherVitals, ZoneQueueVitals, ZonesVitals, ZoneVitals
 from kcm.actors.reconciliation.actor_names import DISPATCHER, controller_name
 from kcm.protocols.messages.eviction import PauseEvictions, ResumeEvictions, SetZoneRate
 from kcm.protocols.messages.rates import EngageBrake, ReleaseBrake, SetClientRate
 from kcm.protocols.times import format_micro_time
 from kcm.runtime.scheduling.clock import Clock
-from kcm.runtime.scheduling.limiters import TokenBucket
+from kcm.runtime.scheduling.limiters import StormBrake, TokenBucket
 from kcm.runtime.serving.debug_pages import ChangeRefusedError
 from kcm.runtime.system.actor_system import ActorSystem
 from kcm.runtime.system.vitals import Vitals

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 
 from kcm.actors.engine.controller import DecisionMemory
-from kcm.actors.engine.dispatcher.storm_brake import StormBrake
 from kcm.actors.engine.elector import Election
 from kcm.actors.engine.informer import Outage
 from kcm.actors.engine.server_warnings import ServerWarnings
@@ -22,6 +21,7 @@ from kcm.runtime.client.api import Transport
 from kcm.runtime.cloud.provider import CloudProvider
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.limiters import StormBrake
 from kcm.runtime.system.ledger import Ledger
 from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.table import Table

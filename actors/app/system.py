@@ -25,12 +25,12 @@ from kcm.actors.app.health import BRAKE_CHECK, Check, brake_check, has_begun
 from kcm.actors.app.manager_supervision import ManagerSupervision
 from kcm.actors.app.shared_parts import CONTROLLER_MANAGER, Assembly
 from kcm.actors.app.system_parts import (
-    brake_limits,
     check_arguments,
     labels_of_actor,
     log_skipped,
     shown_page,
     spec_named,
+    storm_brake,
     system_checks,
     tracing_of,
     ways_to_clusters,
@@ -40,7 +40,6 @@ from kcm.actors.app.system_parts import (
 from kcm.actors.app.watchdog import Watchdog
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.engine.controller import DecisionMemory
-from kcm.actors.engine.dispatcher.storm_brake import StormBrake
 from kcm.actors.engine.elector import Election, Ownership
 from kcm.actors.engine.informer import Outage
 from kcm.actors.engine.manager import DRAINED
@@ -164,7 +163,7 @@ class ControllerSystem:
 
             self.actors.waits = MailboxWaits(self.clock.monotonic)
         self._owns_clock = clock is None
-        self._brake = StormBrake(brake_limits(self.options), metrics=self.metrics, now=self.clock.monotonic())
+        self._brake = storm_brake(self.options, metrics=self.metrics, clock=self.clock)
         self._calls: Calls = calls if calls is not None else ThreadedCalls(clock=self.clock)
         self._assembly = Assembly(
             transport=ways.transport,

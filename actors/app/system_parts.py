@@ -23,7 +23,6 @@ from kcm.actors.app.health import (
     unreadable_check,
 )
 from kcm.actors.app.shared_parts import Assembly, check_election, check_transport
-from kcm.actors.engine.dispatcher.storm_brake import BrakeLimits
 from kcm.actors.engine.elector import Election
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import DebugPage
@@ -33,8 +32,10 @@ from kcm.protocols.arguments import check_type
 from kcm.protocols.messages.debug_pages import ShowPage
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.client.api import Transport
+from kcm.runtime.metrics.families import DESTRUCTIVE_WRITES, STORM_BRAKE
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.scheduling.clock import Clock
+from kcm.runtime.scheduling.limiters import BrakeLimits, StormBrake
 from kcm.runtime.system.actor_system import ActorSystem
 from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.view import AnyTable
@@ -126,9 +127,14 @@ def shown_page(
     return DebugPage(shown.body.decode(), shown.content_type)
 
 
-def brake_limits(options: Options) -> BrakeLimits:
+def storm_brake(options: Options, *, metrics: Metrics, clock: Clock) -> StormBrake:
     chosen = options.storm_brake
-    return BrakeLimits(limit=chosen.limit, window=chosen.window, qps=chosen.qps)
+    return StormBrake(
+        BrakeLimits(limit=chosen.limit, window=chosen.window, qps=chosen.qps),
+        now=clock.monotonic(),
+        count=metrics.counter(DESTRUCTIVE_WRITES).inc,
+        show=metrics.gauge(STORM_BRAKE).set,
+    )
 
 
 def labels_of_actor(name: str) -> dict[str, str]:

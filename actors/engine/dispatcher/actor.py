@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from kcm.actors.engine.dispatcher.requests import client_of, outcome_of, request_for
-from kcm.actors.engine.dispatcher.storm_brake import LANE, BrakeLimits, StormBrake, is_destructive
+from kcm.actors.engine.dispatcher.requests import client_of, is_destructive, outcome_of, request_for
 from kcm.actors.engine.server_warnings import ServerWarnings
 from kcm.actors.engine.vitals import DispatcherVitals
 from kcm.actors.reconciliation.actor_names import ELECTOR, LEASE_CANDIDATE, controller_of, is_elector
@@ -53,8 +52,7 @@ from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.client.api import Response, Transport
 from kcm.runtime.cloud.calls import prepare_cloud_call
 from kcm.runtime.cloud.provider import CloudProvider
-from kcm.runtime.metrics.registry import Metrics
-from kcm.runtime.scheduling.limiters import TokenBucket
+from kcm.runtime.scheduling.limiters import BrakeLimits, StormBrake, TokenBucket
 from kcm.runtime.scheduling.permits import ALWAYS, Permit, Tenure, Terms
 from kcm.runtime.system.actor import Actor, Context, System
 from kcm.runtime.system.ledger import Ledger, Passage, Statement
@@ -66,6 +64,7 @@ if TYPE_CHECKING:
 CALLS = frozenset({Call, *CLOUD_CALLS})
 READS = (Get, List, Fetch)
 ONE_CLUSTER = frozenset({""})
+LANE = "storm-brake"  # queue with the writes that the storm brake holds back
 MOST_REPORTED = 20  # writes named in one log line
 SHOWN = (Create, Update, Patch, Get, Delete)  # the response contains the object, for Delete in its last state
 
@@ -186,9 +185,7 @@ class Dispatcher(Actor):
         self._warnings = warnings if warnings is not None else ServerWarnings(self.log)
         self._tracing = tracing
         self._vitals = vitals if vitals is not None else Vitals()
-        self._brake = (
-            brake if brake is not None else StormBrake(BrakeLimits(), metrics=Metrics(), now=self.clock.monotonic())
-        )
+        self._brake = brake if brake is not None else StormBrake(BrakeLimits(), now=self.clock.monotonic())
         self._queues[LANE], self._buckets[LANE] = deque(), self._brake.bucket
         self._throttled: dict[str, int] = {}  # by lane
 

@@ -139,6 +139,15 @@ def _delete_options(command: Delete) -> bytes:
     return orjson.dumps(options)
 
 
+DELETIONS = (Delete, DeleteCollection)
+
+
+def is_destructive(command: Command) -> bool:
+    """Report whether a command deletes or evicts objects."""
+    kind = type(command)
+    return kind in DELETIONS or (kind is Create and command.subresource == "eviction")  # type: ignore[union-attr]
+
+
 def client_of(command: Command, client: str) -> str:
     """Return the client that sends this command. client: the sender's client."""
     return INFORMERS if isinstance(command, Get) and command.as_informer else client
