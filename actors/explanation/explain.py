@@ -31,7 +31,8 @@ def explain(resource: Resource, key: Key, evidence: Evidence) -> Explanation:
     pending = deletion.pending(case) if case.deleted is not None else rules_of(resource).pending(case)
     causes = grouped(distinct(causes_of(case)))[:MOST_CAUSES]
     if not causes and pending and _is_old(case):
-        causes = [case.cause("unexplained", f"{about} is not in its desired state: {pending}")]
+        decided = responsible.decisions_of(case)
+        causes = [case.cause("unexplained", f"{about} is not in its desired state: {pending}", *decided)]
     if causes:
         return _result(resource, key, evidence, "stuck", causes[0].summary, causes)
     if pending:
@@ -51,6 +52,7 @@ def causes_of(case: Case) -> Iterator[Cause]:
         yield from responsible.failing_keys(case)
         return
     idle = list(responsible.not_working(case))
+    found = responsible.with_next_attempts(case, found)
     yield from (*idle, *found) if is_untouched(case) else (*found, *idle)
     if not found and not idle:
         yield from responsible.hindered(case)

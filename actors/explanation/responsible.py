@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec.structs import replace
+
 from kcm.actors.explanation.case import Case
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.kinds import controllers_of
@@ -134,6 +136,40 @@ def hindered(case: Case) -> Iterator[Cause]:
                     controller=name,
                     since=key.taken,
                 )
+
+
+def with_next_attempts(case: Case, causes: Iterable[Cause]) -> list[Cause]:
+    """Return the causes; those of the object itself with the time at which its controller looks at it again."""
+    due, name = None, ""
+    for controller, report in _reports(case):
+        if report.due is not None and (due is None or report.due < due):
+            due, name = report.due, controller
+    return [
+        replace(cause, next_attempt=due, controller=cause.controller or name)
+        if due is not None and cause.about == case.about and cause.next_attempt is None
+        else cause
+        for cause in causes
+    ]
+
+
+def decisions_of(case: Case) -> list[str]:
+    """Return what the controllers of the object decided about it last, one line each."""
+    lines = []
+    for controller, report in _reports(case):
+        lines += [f"{controller}: {reason}" for reason in report.reasons]
+        lines += [f"{controller} sent {command}" for command in report.commands]
+        if report.error:
+            lines.append(f"{controller} failed: {report.error}")
+    return lines
+
+
+def _reports(case: Case) -> Iterator[tuple[str, KeyReport]]:
+    """Yield the reports of the object's key in the queues of its own controllers."""
+    manager = case.evidence.manager
+    for name in controllers_of(case.resource) if manager is not None else ():
+        assert manager is not None
+        for report in manager.keys(name, case.resource.id, case.key):
+            yield name, report
 
 
 def failing_keys(case: Case) -> Iterator[Cause]:

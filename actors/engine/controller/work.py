@@ -132,7 +132,8 @@ class Work:
             command
             for attempt in list(self._waiting.values())
             if (attempt.task.queue, attempt.task.key) == (queue, key)
-            for command, outcome in zip(attempt.commands, attempt.outcomes, strict=True)
+            # Not strict: another thread may see the commands of one batch with the outcomes of another.
+            for command, outcome in zip(attempt.commands, attempt.outcomes, strict=False)
             if outcome is None
         ]
 
