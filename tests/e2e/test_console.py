@@ -42,7 +42,7 @@ def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     chromium()  # skips before anything is started
     directory = tmp_path_factory.mktemp("console")
     flags = ["--embedded-in-memory", f"--embedded-dir={directory / 'cluster'}", "--hollow-nodes=4"]
-    flags.append("--apply=examples/redis-deployment.yml")
+    flags += ["--apply=examples/redis-deployment.yml", f"--journal={directory / 'journal'}"]
     command = [sys.executable, "-P", "-m", "kcm.actors.command", *flags]
     program = spawn(command, directory / "log", cwd=ROOT)
     with ending(program):
@@ -128,6 +128,27 @@ def test_pages_are_accessible_and_complain_about_nothing(link: str, tmp_path: Pa
         assert {where: what for where, what in found.items() if what} == {}
 
     use(tmp_path, look)
+
+
+def test_journal_is_shown_step_by_step(manager: Program, tmp_path: Path) -> None:
+    journal = manager.output.parent / "journal"
+    serve = [sys.executable, "-P", "-m", "kcm.actors.command", "journal", "serve", str(journal)]
+    program = spawn(serve, tmp_path / "log", cwd=ROOT)
+    with ending(program):
+        found = until(lambda: LINK.search(program.text()), "the link is printed", why=program.text)
+
+        async def travel(page: Page) -> None:
+            await sign_in(page, found[0])
+            query = "at=300&controller=deployment-controller&table=apps/v1/deployments"
+            await shown(page, at(found[0], f"journal?{query}"))
+            await page.screenshot("journal")
+            assert await violations(page) == []
+            await page.evaluate("document.getElementById('position').focus()")
+            await page.press("ArrowRight")
+            await page.until("location.search.includes('at=301')")
+            await page.until("document.querySelector('label[for=position]').textContent.startsWith('Step 301 ')")
+
+        use(tmp_path / "profile", travel)
 
 
 def test_keyboard_reaches_and_operates_everything(link: str, tmp_path: Path) -> None:

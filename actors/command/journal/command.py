@@ -1,4 +1,4 @@
-"""`run-kcm journal show FILE` and `run-kcm journal replay FILE --actor controller:NAME`.
+"""`run-kcm journal show FILE`, `run-kcm journal serve FILE` and `run-kcm journal replay FILE --actor controller:NAME`.
 
 Exit codes: 0, or 1 if a replay differs; 2 if the journal or the arguments are malformed.
 """
@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from difflib import unified_diff
+from functools import partial
 from pathlib import Path
 
 import orjson
@@ -19,12 +20,13 @@ from kcm.actors.command.generation.programs import NoSpecsError, load_specs
 from kcm.actors.command.journal.replay import ReplayDifference, command_values, position_of, replay
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.options import InvalidOptionsError, Options
+from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.protocols.messages.commands import Submit
 from kcm.protocols.messages.journal import Opened
 from kcm.protocols.times import parse_time
 from kcm.runtime.flags.declaration import FlagError
-from kcm.runtime.logs.standard_log import standard_log
-from kcm.runtime.system.journal import JournalError, read_journal
+from kcm.runtime.logs.standard_log import quiet_log, standard_log
+from kcm.runtime.system.journal import JournalError, Record, read_journal
 from kcm.runtime.system.journal_table import Filter, aligned, rows
 
 
@@ -34,6 +36,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         if arguments.what == "show":
             return show(arguments.file, arguments)
+        if arguments.what == "serve":
+            return show_history(arguments.file, arguments.port, arguments.specs)
         return show_replay(arguments.file, arguments.actor, arguments.incarnation, arguments.specs)
     except (JournalError, NoSpecsError) as err:
         print(f"Error: {err}", file=sys.stderr)
@@ -58,22 +62,13 @@ def show(file: Path, arguments: argparse.Namespace) -> int:
 
 def show_replay(file: Path, actor: str, incarnation: int | None, named: str | None) -> int:
     """Replay a controller. named: "module:SPECS", the controllers of a program of its own. Raises NoSpecsError."""
-    journal = read_journal(file)
-    records = list(journal)
-    _warn(journal.troubles)
-    specs = (*BUILT_IN, *installed_controllers().specs) if named is None else load_specs(named)[1]
-
-    def options_of(arguments: Sequence[str]) -> Options:
-        try:
-            return read_options(arguments, controllers=specs)
-        except (FlagError, InvalidOptionsError) as err:
-            raise JournalError(f"cannot parse the command line of the run: {err}") from err
-
+    records = _records(file)
+    specs = _specs(named)
     done = replay(
         records,
         actor,
         specs=specs,
-        read_options=options_of,
+        read_options=partial(_options_of, specs),
         log=standard_log("kcm"),
         incarnation=incarnation,
     )
@@ -86,6 +81,40 @@ def show_replay(file: Path, actor: str, incarnation: int | None, named: str | No
     print(f"The first difference is {position_of(done.difference)}:")
     print("\n".join(difference_lines(done.difference)))
     return 1
+
+
+def show_history(file: Path, port: int, named: str | None) -> int:
+    """Serve the console over a journal. named: as of show_replay. Raises NoSpecsError."""
+    from kcm.actors.command.journal.history import JournalHistory  # with a web server
+    from kcm.actors.command.journal.serve import serve
+    from kcm.runtime.serving.server import ServingError
+
+    specs = _specs(named)
+    log = standard_log("kcm")
+    history = JournalHistory(_records(file), specs=specs, read_options=partial(_options_of, specs), log=quiet_log())
+    try:
+        return serve(history, port=port, log=log, show=partial(print, flush=True))
+    except ServingError as err:
+        raise JournalError(str(err)) from err
+
+
+def _records(file: Path) -> list[Record]:
+    journal = read_journal(file)
+    records = list(journal)
+    _warn(journal.troubles)
+    return records
+
+
+def _specs(named: str | None) -> tuple[ControllerSpec, ...]:
+    return (*BUILT_IN, *installed_controllers().specs) if named is None else tuple(load_specs(named)[1])
+
+
+def _options_of(specs: Sequence[ControllerSpec], arguments: Sequence[str]) -> Options:
+    """Parse the command line of a run. Raises JournalError."""
+    try:
+        return read_options(arguments, controllers=specs)
+    except (FlagError, InvalidOptionsError) as err:
+        raise JournalError(f"cannot parse the command line of the run: {err}") from err
 
 
 def difference_lines(difference: ReplayDifference) -> list[str]:
@@ -138,5 +167,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="module:SPECS",
         help="controllers of the run, if it was one of kcm.main (default: of run-kcm)",
     )
+    served = what.add_parser("serve", help="show the run in a browser: each step, with tables and queues as they were")
+    served.add_argument("file", type=Path, help="newest file of the journal")
+    served.add_argument("--port", type=int, default=0, help="port on 127.0.0.1 (default: any free one)")
+    served.add_argument("--specs", metavar="module:SPECS", help="controllers of the run, as for replay")
     played.add_argument("--incarnation", type=int, help="incarnation of a restarted controller (default: the newest)")
     return parser

@@ -67,13 +67,16 @@ class Replay(Struct, frozen=True):
 
 
 class Replayer:
-    """Replay of one incarnation of one controller. feed() takes the records of the run, in order."""
+    """Replay of one incarnation of one controller. feed() takes the records of the run, in order.
+
+    actor: the controller.
+    """
 
     def __init__(self, stage: ReplayStage, spec: ActorSpec, incarnation: int) -> None:
         self.handled = self.batches = 0
         self.over = False  # a later incarnation has started: the remaining records belong to it
         self._stage, self._name, self._incarnation = stage, spec.name, incarnation
-        self._actor = stage.build(spec, incarnation, self._tap)
+        self.actor = stage.build(spec, incarnation, self._tap)
         self._mail: dict[int, MessageSent] = {}
         self._informers_mail: dict[int, MessageSent] = {}
         self._discoveries: dict[int, MessageSent] = {}  # messages to the manager
@@ -100,7 +103,7 @@ class Replayer:
         message = message_of(record)
         if isinstance(message, Attach) and message.incarnation >= self._incarnation and not self._begun:
             self._begun = True
-            self._actor.on_start()
+            self.actor.on_start()
         elif isinstance(message, Attach) and message.incarnation > self._incarnation:
             self.over = True
         if not self._begun or self.over or not isinstance(message, Submit):
@@ -129,10 +132,10 @@ class Replayer:
             return ReplayDifference(self._current, None, self._replayed.popleft())
         self._current = received
         self.handled += 1
-        self._actor.actor_inbox = queue.SimpleQueue()
+        self.actor.actor_inbox = queue.SimpleQueue()
         if not record.last:
-            self._actor.actor_inbox.put(WAITING)
-        self._actor.on_receive(received.frame)
+            self.actor.actor_inbox.put(WAITING)
+        self.actor.on_receive(received.frame)
         return None
 
     def _tap(self, _sender: str, _receiver: str, frame: bytes) -> None:
@@ -162,12 +165,10 @@ def replay(
     opened, run = last_run(records)
     name = actor if is_controller(actor) else controller_name(actor)
     incarnation = beginning(run, name, incarnation)
-    wanted = controller_of(name) or ""
-    by_name = {spec.name: spec for spec in specs}
-    if wanted not in by_name:
+    wanted, specs = controller_of(name) or "", tuple(specs)
+    if wanted not in {spec.name for spec in specs}:
         raise JournalError(f"{wanted} is not available: is the package that contains it installed?")
-    chosen = [by_name.get(controller) or _absent(controller) for controller in opened.controllers]
-    stage = ReplayStage(chosen, options=read_options(opened.arguments), seed=opened.seed, log=log)
+    stage = stage_of(opened, specs=specs, options=read_options(opened.arguments), log=log)
     controller = stage.plan.controllers.get(wanted)
     if controller is None:
         raise JournalError(f"{name} is not a controller of that run, which had {', '.join(opened.controllers)}")
@@ -181,6 +182,15 @@ def replay(
         if difference is not None or replayer.over:
             break
     return Replay(replayer.handled, replayer.batches, difference, inexact)
+
+
+def stage_of(
+    opened: Opened, *, specs: Iterable[ControllerSpec], options: Options, log: FilteringBoundLogger
+) -> ReplayStage:
+    """Return the stage of a run. specs: all available controllers."""
+    by_name = {spec.name: spec for spec in specs}
+    chosen = [by_name.get(controller) or _absent(controller) for controller in opened.controllers]
+    return ReplayStage(chosen, options=options, seed=opened.seed, log=log)
 
 
 def _absent(name: str) -> ControllerSpec:

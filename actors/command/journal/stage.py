@@ -119,6 +119,7 @@ class ReplayStage:
         # Which controllers share a table depends on which were enabled at the start.
         enabled = [spec.name for spec in switched_on(specs, options) if spec.enabled_if(options)]
         self.plan = plan_manager(assembly, specs, enabled=enabled)
+        self.tables = assembly.tables
         self._specs = {spec.name: spec for spec in self.plan.informers.values()}
         self._informers: dict[str, tuple[int, Actor]] = {}  # by name: incarnation, and the actor
 

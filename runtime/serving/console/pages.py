@@ -44,7 +44,8 @@ class ConsoleParts(msgspec.Struct, frozen=True, kw_only=True):
     Functions raise ValueError for invalid parameters, LookupError for missing objects.
 
     topics: create the content of a stream, /console/live/NAME.
-    questions: return a value that can be encoded as JSON, GET /console/api/NAME. Called on a thread of their own.
+    questions: return a value that can be encoded as JSON, GET /console/api/NAME. Called on a thread of their
+        own, one at a time.
     actions: change something, POST /console/api/NAME. Receive the decoded body; may raise RefusedError.
     """
 
@@ -60,6 +61,7 @@ class Console:
         self._log = log
         self._parts = ConsoleParts()
         self._assets = Assets()
+        self._asking = asyncio.Lock()
         self.streams = Streams(log=log)
 
     def set(self, parts: ConsoleParts) -> None:
@@ -137,7 +139,8 @@ class Console:
 
     async def _call(self, name: str, request: PageRequest, user: PageUser) -> PageResponse:
         if request.method == "GET" and name in self._parts.questions:
-            return _json(await asyncio.to_thread(self._parts.questions[name], request.query))
+            async with self._asking:
+                return _json(await asyncio.to_thread(self._parts.questions[name], request.query))
         if name not in self._parts.actions:
             return text_page("404 page not found\n", status=404)
         if request.method != "POST":

@@ -12,6 +12,7 @@ const PAGES = {
   story: ["Story of an object", () => import("./story.js"), "story"],
   why: ["Why", () => import("./why.js"), "why"],
   faults: ["Faults", () => import("./faults.js"), "faults"],
+  journal: ["Journal", () => import("./journal.js"), "journal"],
 };
 
 class App extends Component {

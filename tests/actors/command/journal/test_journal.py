@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.command.journal import command as journal_command
+from kcm.actors.command.journal.history import JournalHistory
 from kcm.actors.command.journal.replay import Replay, replay
 from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.options import Options
@@ -256,3 +257,42 @@ def test_submit_names_its_queue_and_key() -> None:
         "Submit 7 for monitor: Delete"
     )
     assert described(msgspec.structs.replace(submit, queue="", key="")).startswith("Submit 7: Delete")
+
+
+def history_of(journal: Path) -> JournalHistory:
+    records = list(read_journal(journal))
+    return JournalHistory(records, specs=BUILT_IN, read_options=lambda _arguments: Options(), log=quiet_log())
+
+
+def asked(history: JournalHistory, **query: Any) -> dict[str, Any]:
+    return history.ask({name: [str(value)] for name, value in query.items()})
+
+
+def test_history_shows_tables_and_queues_as_they_were(journal: Path) -> None:
+    history, controller = history_of(journal), "deployment-controller"
+    answer = asked(history, at=0, actor=f"controller:{controller}")
+    while "ADDED apps/v1/deployments default/web" not in answer["step"]["text"]:
+        assert answer["next"] is not None
+        answer = asked(history, at=answer["next"], actor=f"controller:{controller}")
+    at = answer["at"]
+    tables = {table["id"]: table["objects"] for table in answer["tables"]}
+    assert (tables[DEPLOYMENTS.id], tables["apps/v1/replicasets"], tables[PODS.id]) == (1, 0, 0)
+    cause = asked(history, at=answer["step"]["cause"])
+    assert (cause["at"], cause["step"]["receiver"]) == (answer["step"]["cause"], "informer:apps/v1/deployments")
+    assert at in [sent["step"] for sent in cause["step"]["sent"]]
+    shown = asked(history, at=at, controller=controller, table=DEPLOYMENTS.id, object="default/web")
+    assert [(key["key"], key["state"]) for key in shown["queues"]] == [("default/web", "in work")]
+    assert shown["queues"][0]["awaited"]
+    assert shown["table"]["keys"] == [["default/web", shown["table"]["keys"][0][1]]]
+    assert shown["table"]["object"]["spec"]["replicas"] == 3
+    last = asked(history, at=history.steps, controller=controller)
+    assert [(key["key"], key["state"]) for key in last["queues"]] == [("default/web", "delayed")]  # its deadline
+    assert not last["differs"]
+    assert asked(history, at=at, controller=controller)["queues"] == shown["queues"]
+
+
+def test_history_rejects_unknown_names(journal: Path) -> None:
+    history = history_of(journal)
+    for query, error in (({"controller": "x"}, LookupError), ({"table": "x"}, LookupError), ({"at": "x"}, ValueError)):
+        with pytest.raises(error):
+            asked(history, **query)
