@@ -14,4 +14,7 @@ responsible.py: controllers that do not work.
 deletion.py: finalizers, dependents, namespaces.
 scheduling.py, containers.py, pods.py: pods.
 workloads.py: Deployments, ReplicaSets, StatefulSets, DaemonSets.
+batch.py, autoscaling.py, budgets.py: Jobs and CronJobs, HorizontalPodAutoscalers, PodDisruptionBudgets and drains.
+networking.py, storage.py: Services and Ingresses, volumes and devices.
+server_objects.py: CertificateSigningRequests, APIServices, missing owners.
 """

@@ -37,7 +37,7 @@ def causes(case: Case) -> Iterator[Cause]:
         for cause in _container(case, status, init=False):
             found = True
             yield cause
-    if not found and _none_started(case):
+    if not found and none_started(case):
         yield from _not_started(case)
     if not found:
         yield from _gates(case)
@@ -151,7 +151,7 @@ def _image_of(case: Case, name: str) -> str:
     return next((str(container.get("image")) for container in containers if container.get("name") == name), "")
 
 
-def _none_started(case: Case) -> bool:
+def none_started(case: Case) -> bool:
     statuses = [*(case.status.get("initContainerStatuses") or ()), *(case.status.get("containerStatuses") or ())]
     return all((status.get("state") or {}).get("waiting") or not status.get("state") for status in statuses)
 
@@ -163,7 +163,7 @@ def _not_started(case: Case) -> Iterator[Cause]:
     devices = case.event("FailedPrepareDynamicResources")
     sandbox = case.event("FailedCreatePodSandBox", "NetworkNotReady")
     since = (case.condition("PodScheduled") or {}).get("lastTransitionTime")
-    scheduled = time_of(since)
+    scheduled = time_of(since) or case.created  # a pod that names its node has no condition
     if missing:
         yield case.cause("config-missing", missing[0], *missing[1:], event_line(mount), since=since)
     if devices is not None:

@@ -47,6 +47,7 @@ class Evidence:
         self.notes: list[str] = []
         self._reader, self._reads = reader, 0
         self._objects: dict[tuple[str, Key], Object | None] = {}
+        self._unread: set[tuple[str, Key]] = set()
         self._lists: dict[tuple[str, str], Sequence[Object]] = {}
         self._events: dict[str, Sequence[Object]] = {}
 
@@ -54,11 +55,15 @@ class Evidence:
         """Return an object; None if it does not exist, or if it could not be read, which adds a note."""
         place = (resource.id, key)
         if place not in self._objects:
+            self._objects[place] = None
+            if not self._may_read():
+                self._unread.add(place)
+                return None
             try:
-                self._objects[place] = self._reader.get(resource, key) if self._may_read() else None
+                self._objects[place] = self._reader.get(resource, key)
             except ReadError as err:
                 self._note(f"{resource.name} {key}: {err}")
-                self._objects[place] = None
+                self._unread.add(place)
         return self._objects[place]
 
     def must_get(self, resource: Resource, key: Key) -> Object | None:
@@ -70,8 +75,7 @@ class Evidence:
 
     def is_missing(self, resource: Resource, key: Key) -> bool:
         """Report whether an object surely does not exist. False if it could not be read."""
-        noted = len(self.notes)
-        return self.get(resource, key) is None and len(self.notes) == noted and self._reads <= MOST_READS
+        return self.get(resource, key) is None and (resource.id, key) not in self._unread
 
     def list(self, resource: Resource, namespace: str = "") -> Sequence[Object]:
         """Return the objects of a namespace, at most MOST_LISTED; none if they could not be read."""

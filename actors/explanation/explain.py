@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kcm.actors.explanation import deletion, responsible
+from kcm.actors.explanation import deletion, responsible, server_objects
 from kcm.actors.explanation.case import Case, distinct, grouped
 from kcm.actors.explanation.cause import Cause, ControllerReport, Explanation, Verdict
 from kcm.actors.explanation.evidence import Evidence, ReadError, time_of
@@ -46,7 +46,7 @@ def causes_of(case: Case) -> Iterator[Cause]:
         yield from deletion.causes(case)
         return
     rules = rules_of(case.resource)
-    found = list(rules.causes(case))
+    found = [*server_objects.orphaned(case), *rules.causes(case)]
     if not rules.pending(case):
         yield from found
         yield from responsible.failing_keys(case)

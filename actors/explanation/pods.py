@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kcm.actors.explanation import containers, scheduling
+from kcm.actors.explanation import containers, scheduling, storage
 from kcm.actors.explanation.case import Case, condition_line
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.nodes import node_trouble
@@ -43,6 +43,7 @@ def causes(case: Case) -> Iterator[Cause]:
     if not pending(case):
         return
     if not case.spec.get("nodeName"):
+        yield from storage.claims_from_templates(case)
         yield from scheduling.causes(case)
         return
     node = case.evidence.get(NODES, case.spec["nodeName"])
@@ -59,6 +60,8 @@ def causes(case: Case) -> Iterator[Cause]:
         )
     elif case.evidence.is_missing(NODES, case.spec["nodeName"]):
         yield case.cause("node-lost", f"its node {case.spec['nodeName']} does not exist")
+    if containers.none_started(case):
+        yield from storage.attachments_of(case)
     yield from containers.causes(case)
 
 

@@ -7,7 +7,17 @@ from typing import Any
 
 from msgspec import Struct
 
-from kcm.actors.explanation import nodes, pods, workloads
+from kcm.actors.explanation import (
+    autoscaling,
+    batch,
+    budgets,
+    networking,
+    nodes,
+    pods,
+    server_objects,
+    storage,
+    workloads,
+)
 from kcm.actors.explanation.case import Case, condition_line
 from kcm.actors.explanation.cause import Cause
 from kcm.protocols.resources import Resource
@@ -63,15 +73,35 @@ def _troubled_conditions(case: Case) -> list[Mapping[str, Any]]:
     ]
 
 
+def node_causes(case: Case) -> Iterator[Cause]:
+    if case.spec.get("unschedulable"):
+        yield from budgets.blocking(case)
+    yield from nodes.causes(case)
+
+
 OTHER = Rules(other_pending, other_causes)
 RULES: Mapping[str, Rules] = {
     "pods": Rules(pods.pending, pods.causes),
-    "nodes": Rules(nodes.pending, nodes.causes),
+    "nodes": Rules(nodes.pending, node_causes),
     "deployments.apps": Rules(workloads.deployment_pending, workloads.deployment_causes),
     "replicasets.apps": Rules(workloads.replicaset_pending, workloads.replicaset_causes),
     "replicationcontrollers": Rules(workloads.replicaset_pending, workloads.replicaset_causes),
     "statefulsets.apps": Rules(workloads.statefulset_pending, workloads.statefulset_causes),
     "daemonsets.apps": Rules(workloads.daemonset_pending, workloads.daemonset_causes),
+    "jobs.batch": Rules(batch.job_pending, batch.job_causes),
+    "cronjobs.batch": Rules(batch.cronjob_pending, batch.cronjob_causes),
+    "horizontalpodautoscalers.autoscaling": Rules(autoscaling.pending, autoscaling.causes),
+    "poddisruptionbudgets.policy": Rules(budgets.pending, budgets.causes),
+    "services": Rules(networking.service_pending, networking.service_causes),
+    "ingresses.networking.k8s.io": Rules(networking.ingress_pending, networking.ingress_causes),
+    "persistentvolumeclaims": Rules(storage.claim_pending, storage.claim_causes),
+    "persistentvolumes": Rules(storage.volume_pending, storage.volume_causes),
+    "volumeattachments.storage.k8s.io": Rules(storage.attachment_pending, storage.attachment_causes),
+    "resourceclaims.resource.k8s.io": Rules(storage.device_claim_pending, storage.device_claim_causes),
+    "certificatesigningrequests.certificates.k8s.io": Rules(
+        server_objects.request_pending, server_objects.request_causes
+    ),
+    "apiservices.apiregistration.k8s.io": Rules(server_objects.api_service_pending, server_objects.api_service_causes),
 }
 
 

@@ -13,8 +13,10 @@ from typing import Any
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.nodes import node_trouble
-from kcm.protocols.objects import Object, name_of
+from kcm.protocols.node_affinity import required_terms
+from kcm.protocols.objects import Object, labels_of, name_of
 from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, RESOURCE_CLAIMS
+from kcm.protocols.selectors import map_selector
 
 UNSCHEDULED = 10.0  # seconds after which a scheduler should have handled a pod
 _PARTS = re.compile(r"(?:^|[:,] )(\d+) ((?:[^,.]|\.(?!\s|$)|,(?! \d))+)")
@@ -58,7 +60,9 @@ def causes(case: Case) -> Iterator[Cause]:
     condition = case.condition_is("PodScheduled", "False")
     if condition is None:
         if case.created is not None and case.now - case.created > UNSCHEDULED:
-            yield from _ignored(case)
+            # The scheduler does not try pods whose claims do not exist, and writes no condition.
+            waits = list(_waits_for_claims(case, "has not tried to place the pod"))
+            yield from waits or _ignored(case)
         return
     yield from _unschedulable(case, condition)
 
@@ -94,7 +98,7 @@ def _unschedulable(case: Case, condition: Mapping[str, Any]) -> Iterator[Cause]:
         yield case.cause("no-nodes", "the cluster has no nodes", line, since=since)
         return
     known = False
-    for number, reason in parts_of(message):
+    for number, reason in sorted(parts_of(message), key=lambda part: _is_elsewhere(case, part[1])):
         code, meaning = code_of(reason)
         if not code:
             continue
@@ -105,6 +109,22 @@ def _unschedulable(case: Case, condition: Mapping[str, Any]) -> Iterator[Cause]:
         yield case.cause(code, f"{number} nodes are excluded: {meaning}", line, since=since)
     if not known and "PersistentVolumeClaim" not in message and "persistentvolumeclaim" not in message:
         yield case.cause("unschedulable", f"the scheduler found no node: {message}", line, since=since)
+
+
+def _is_elsewhere(case: Case, reason: str) -> bool:
+    """Report whether a reason concerns only nodes that the pod does not select, while other nodes match."""
+    return code_of(reason)[0] == "node-affinity" and bool(_selected_nodes(case))
+
+
+def _selected_nodes(case: Case) -> list[Object]:
+    """Return the nodes that match the pod's node selector and its required node affinity."""
+    selector, terms = map_selector(case.spec.get("nodeSelector")), required_terms(case.spec.get("affinity"))
+    return [
+        node
+        for node in case.evidence.list(NODES)
+        if selector.matches(labels_of(node))
+        and (terms is None or any(term.matches(name_of(node), labels_of(node)) for term in terms))
+    ]
 
 
 def code_of(reason: str) -> tuple[str, str]:
@@ -155,7 +175,7 @@ def device_claims_of(case: Case) -> list[str]:
 
 def _tainted(case: Case, number: int, line: str, since: Any) -> Iterator[Cause]:
     """Yield why nodes are tainted: they do not respond, are cordoned, or were tainted by people."""
-    nodes = case.evidence.list(NODES)
+    nodes = _selected_nodes(case) or case.evidence.list(NODES)
     lost = [(node, trouble) for node in nodes if (trouble := node_trouble(node)) is not None]
     for node, (code, text, condition) in lost[:MOST_FOLLOWED]:
         yield case.cause(

@@ -27,6 +27,17 @@ class Scene:
         """Create an object in the namespace of the scenario, unless it names another."""
         return self.stage.apply({**obj, "metadata": {"namespace": self.namespace, **obj["metadata"]}})
 
+    def create(self, resource: Resource, name: str, body: Mapping[str, Any], **metadata: Any) -> Object:
+        """Create an object of any kind, also of one that has no known name."""
+        place = {"namespace": self.namespace} if resource.namespaced else {}
+        return self.cluster.create(resource, {"metadata": {"name": name, **place, **metadata}, **body})
+
+    def get(self, kind: str, name: str) -> Object:
+        resource = resource_of(kind)
+        found = self.cluster.get(resource, self.key(name) if resource.namespaced else name)
+        assert found is not None, (kind, name)
+        return found
+
     def key(self, name: str) -> str:
         return f"{self.namespace}/{name}"
 
@@ -93,7 +104,6 @@ class Scenario:
     wait: seconds until it is explained.
     flags, stage: of the manager and of the stage; scenarios with the same ones share a cluster.
     alone: changes more than its namespace, so that it needs a cluster of its own.
-    after: changes something after the wait, for 30 s.
     """
 
     name: str

@@ -9,6 +9,7 @@ from typing import Any
 
 from kcm.actors.app.arguments import read_options
 from kcm.actors.app.system import ControllerSystem
+from kcm.actors.engine.elector import Election
 from kcm.actors.explanation.cause import Explanation
 from kcm.actors.explanation.evidence import Evidence, ReadError
 from kcm.actors.explanation.explain import explain
@@ -21,6 +22,7 @@ from kcm.protocols.resources import EVENTS, Resource
 from kcm.runtime.apiserver.core.identifiers import SUFFIX_CHARACTERS, Identifiers
 from kcm.runtime.apiserver.core.settings import ApiSettings
 from kcm.runtime.apiserver.server.api_server import ApiServer
+from kcm.runtime.faults.vocabulary import Fault
 
 NAMESPACE = "shop"
 
@@ -52,10 +54,21 @@ class Stage:
     """Simulated cluster with a manager, hollow nodes and a namespace.
 
     flags: of the manager.
+    faults: injected faults.
+    election: of the manager; None to work without a lease.
     """
 
-    def __init__(self, *flags: str, seed: int = 0, nodes: int = 3, manager: bool = True, **hollow: Any) -> None:
-        self.cluster = cluster = SimulatedCluster(seed=seed)
+    def __init__(
+        self,
+        *flags: str,
+        seed: int = 0,
+        nodes: int = 3,
+        manager: bool = True,
+        faults: Sequence[Fault] = (),
+        election: Election | None = None,
+        **hollow: Any,
+    ) -> None:
+        self.cluster = cluster = SimulatedCluster(seed=seed, faults=faults)
         ids = random.Random(seed)
         cluster.network.server = ApiServer(
             store=cluster.disk,
@@ -70,7 +83,7 @@ class Stage:
         )
         self.system: ControllerSystem | None = None
         if manager:
-            self.system = cluster.manager(options=read_options(list(flags)))
+            self.system = cluster.manager(options=read_options(list(flags)), election=election)
         self.hollow = cluster.hollow_nodes(nodes=nodes, **{"volumes": True, **hollow}) if nodes else None
         self.run(5.0)
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
@@ -84,8 +97,10 @@ class Stage:
         group = obj["apiVersion"].rpartition("/")[0]
         resource = resource_named(f"{obj['kind']}.{group}" if group else obj["kind"])
         assert resource is not None, obj["kind"]
-        if resource.namespaced:
-            obj = {**obj, "metadata": {"namespace": NAMESPACE, **obj["metadata"]}}
+        metadata = {"namespace": NAMESPACE, **obj["metadata"]}
+        if not resource.namespaced:
+            del metadata["namespace"]
+        obj = {**obj, "metadata": metadata}
         return self.cluster.create(resource, obj)
 
     def merge(self, kind: str, key: Key, changes: Object) -> Object:
@@ -101,10 +116,10 @@ class Stage:
         resource = resource_named(kind)
         assert resource is not None, kind
         key = f"{NAMESPACE}/{name}" if resource.namespaced and "/" not in name else name
-        system = self.system
-        view = None
-        if system is not None and with_manager:
-            view = system.view()
+        return self.explain(resource, key, with_manager=with_manager)
+
+    def explain(self, resource: Resource, key: Key, *, with_manager: bool = True) -> Explanation:
+        view = self.system.view() if self.system is not None and with_manager else None
         return explain(resource, key, Evidence(StoreReader(self.cluster), now=self.cluster.clock.now(), manager=view))
 
     def close(self) -> None:

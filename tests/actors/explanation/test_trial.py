@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.explanation.catalogue import CATALOGUE
-from tests.actors.explanation.healthy import TEAMS, observe
+from tests.actors.explanation.healthy import run_healthy
 from tests.actors.explanation.scenarios import SCENARIOS
 from tests.actors.explanation.trial import run_trial
 
@@ -26,29 +26,18 @@ def test_first_cause_of_frequent_kinds_is_right() -> None:
     ] == []
 
 
-def false_reports(teams: int) -> list[tuple[str, str, str]]:
-    found = observe(teams=teams, seed=3)
-    assert {explanation.verdict for explanation in found["settled"]} == {"nothing is wrong"}
-    return [
-        (when, explanation.about, explanation.summary)
-        for when, explanations in found.items()
-        for explanation in explanations
-        if explanation.verdict not in ("nothing is wrong", "under way")
-    ]
-
-
-def test_healthy_objects_are_not_reported() -> None:
-    assert false_reports(teams=1) == []
-
-
-@pytest.mark.slow
-def test_a_thousand_healthy_objects_are_not_reported() -> None:
-    assert false_reports(teams=TEAMS) == []
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_first_cause_is_right_for_nearly_all_kinds(seed: int) -> None:
     outcomes = list(run_trial(SCENARIOS, seed=seed))
     wrong = [(outcome.scenario.name, outcome.found) for outcome in outcomes if not outcome.is_right]
     assert len(wrong) <= (1 - RIGHT) * len(outcomes), wrong
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "least"), [pytest.param(1, 100, id="few"), pytest.param(6, 1000, id="many", marks=pytest.mark.slow)]
+)
+def test_nothing_is_wrong_with_healthy_objects(namespaces: int, least: int) -> None:
+    reports = list(run_healthy(seed=3, namespaces=namespaces))
+    assert len(reports) >= least
+    assert [(report.moment, report.explanation.summary) for report in reports if report.is_false] == []

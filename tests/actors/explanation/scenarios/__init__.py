@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from tests.actors.explanation.scenario import Scenario
-from tests.actors.explanation.scenarios import containers, deletion, manager, scheduling, workloads
+from tests.actors.explanation.scenarios import (
+    batch,
+    containers,
+    deletion,
+    faults,
+    kubelets,
+    manager,
+    network,
+    placement,
+    scheduling,
+    server,
+    storage,
+    workloads,
+)
 
 SCENARIOS: tuple[Scenario, ...] = (
     *containers.SCENARIOS,
     *scheduling.SCENARIOS,
     *workloads.SCENARIOS,
     *deletion.SCENARIOS,
+    *batch.SCENARIOS,
+    *network.SCENARIOS,
+    *storage.SCENARIOS,
+    *placement.SCENARIOS,
+    *kubelets.SCENARIOS,
+    *server.SCENARIOS,
     *manager.SCENARIOS,
+    *faults.SCENARIOS,
 )

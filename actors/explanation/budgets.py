@@ -1,0 +1,104 @@
+"""Causes of PodDisruptionBudgets, and of nodes that cannot be drained because of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line
+from kcm.actors.explanation.cause import Cause
+from kcm.actors.explanation.workloads import selector_of, troubled_pods
+from kcm.protocols import resources as r
+from kcm.protocols.objects import Object, controller_of, is_deleting, labels_of, name_of, namespace_of
+
+SETTLING = 60.0  # seconds in which the pods of a budget become healthy
+
+
+def pending(case: Case) -> str:
+    if not case.is_observed:
+        return "its controller has not seen its newest specification"
+    condition = case.condition("DisruptionAllowed")
+    if condition is not None and condition.get("reason") == "SyncFailed":
+        return condition_line(condition)
+    expected, allowed = case.status.get("expectedPods") or 0, case.status.get("disruptionsAllowed") or 0
+    return "it allows no eviction" if expected and not allowed else ""
+
+
+def causes(case: Case) -> Iterator[Cause]:
+    if not case.is_observed or not pending(case):
+        return
+    condition = case.condition("DisruptionAllowed")
+    since, line = (condition or {}).get("lastTransitionTime"), condition_line(condition)
+    if condition is not None and condition.get("reason") == "SyncFailed":
+        yield case.cause(
+            "budget-not-computed", f"no eviction is allowed: {condition.get('message')}", line, since=since
+        )
+        return
+    status = case.status
+    healthy, desired = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
+    expected = status.get("expectedPods") or 0
+    age = case.evidence.age(since)
+    is_settled = age is not None and age > SETTLING
+    counts = f"healthy pods: {healthy}, desired: {desired}, expected: {expected}"
+    if desired >= expected and healthy >= expected:
+        if is_settled:
+            yield case.cause(
+                "budget-allows-none",
+                f"it never allows an eviction: {_limit(case)} requires all {expected} pods",
+                line,
+                counts,
+                since=since,
+            )
+        return
+    pods = case.evidence.selected(r.PODS, case.namespace, selector_of(case.obj))
+    found = list(troubled_pods(case, pods))
+    yield from found
+    if found or is_settled:
+        yield case.cause(
+            "budget-unhealthy",
+            f"no eviction is allowed while {healthy} of {desired} required pods are healthy",
+            line,
+            counts,
+            since=since,
+        )
+
+
+def _limit(case: Case) -> str:
+    for field in ("minAvailable", "maxUnavailable"):
+        if case.spec.get(field) is not None:
+            return f"{field} {case.spec[field]}"
+    return "its specification"
+
+
+def blocking(case: Case) -> Iterator[Cause]:
+    """Yield the budgets that keep the pods of a cordoned node from being evicted."""
+    budgets = [
+        budget
+        for budget in case.evidence.list(r.POD_DISRUPTION_BUDGETS)
+        if (budget.get("status") or {}).get("expectedPods") and not (budget["status"].get("disruptionsAllowed") or 0)
+    ]
+    if not budgets:
+        return
+    here = [pod for pod in case.evidence.list(r.PODS) if _is_to_evict(pod, case.name)]
+    for budget in budgets[:MOST_FOLLOWED]:
+        pods = _selected(budget, here)
+        if pods:
+            names = ", ".join(name_of(pod) for pod in pods[:MOST_FOLLOWED])
+            yield case.cause(
+                "drain-blocked",
+                f"its pods {names} cannot be evicted: the PodDisruptionBudget {namespace_of(budget)}/{name_of(budget)} "
+                "allows no eviction",
+                f"status.disruptionsAllowed 0, expectedPods {budget['status'].get('expectedPods')}",
+                commands=(f"kubectl describe pdb {name_of(budget)} -n {namespace_of(budget)}",),
+            )
+
+
+def _is_to_evict(pod: Object, node: str) -> bool:
+    owner = controller_of(pod)
+    if (pod.get("spec") or {}).get("nodeName") != node or is_deleting(pod):
+        return False
+    return owner is None or owner.kind != "DaemonSet"
+
+
+def _selected(budget: Object, pods: Sequence[Object]) -> list[Object]:
+    selector, namespace = selector_of(budget), namespace_of(budget)
+    return [pod for pod in pods if namespace_of(pod) == namespace and selector.matches(labels_of(pod))]

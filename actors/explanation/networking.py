@@ -1,0 +1,178 @@
+"""Causes of Services and Ingresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kcm.actors.explanation import responsible
+from kcm.actors.explanation.case import Case, event_line
+from kcm.actors.explanation.cause import Cause
+from kcm.actors.explanation.evidence import MOST_LISTED
+from kcm.actors.explanation.workloads import troubled_pods
+from kcm.protocols import resources as r
+from kcm.protocols.conditions import is_true
+from kcm.protocols.objects import Object, is_deleting, labels_of, name_of
+from kcm.protocols.resources import Resource
+from kcm.protocols.selectors import map_selector
+
+SETTLING = 30.0  # seconds in which a Service gets pods or a load balancer
+SERVICE_LB = "service-lb-controller"
+SERVICE_NAME = "kubernetes.io/service-name"  # label of an EndpointSlice
+INGRESS_CLASSES = Resource(
+    group="networking.k8s.io", version="v1", plural="ingressclasses", kind="IngressClass", namespaced=False
+)
+
+# Services.
+
+
+def service_pending(case: Case) -> str:
+    if case.spec.get("type") == "ExternalName":
+        return ""
+    if _needs_load_balancer(case):
+        return "it has no load balancer"
+    if case.spec.get("selector") and not _ready_endpoints(case):
+        return "it has no ready endpoints"
+    return ""
+
+
+def _needs_load_balancer(case: Case) -> bool:
+    return case.spec.get("type") == "LoadBalancer" and not (case.status.get("loadBalancer") or {}).get("ingress")
+
+
+def _ready_endpoints(case: Case) -> int:
+    """Return the number of ready endpoints that have a port; 1 if there are too many slices to be read."""
+    slices = case.evidence.list(r.ENDPOINT_SLICES, case.namespace)
+    if len(slices) >= MOST_LISTED:
+        return 1
+    has_ports = bool(case.spec.get("ports"))
+    return sum(
+        (endpoint.get("conditions") or {}).get("ready") is not False
+        for found in slices
+        if labels_of(found).get(SERVICE_NAME) == case.name and (found.get("ports") or not has_ports)
+        for endpoint in found.get("endpoints") or ()
+    )
+
+
+def service_causes(case: Case) -> Iterator[Cause]:
+    if case.spec.get("type") == "ExternalName":
+        return
+    if case.spec.get("selector") and not _ready_endpoints(case):
+        yield from _no_endpoints(case)
+    if _needs_load_balancer(case):
+        yield from _no_load_balancer(case)
+
+
+def _is_settled(case: Case) -> bool:
+    return case.created is not None and case.now - case.created > SETTLING
+
+
+def _no_endpoints(case: Case) -> Iterator[Cause]:
+    selector = map_selector(case.spec["selector"])
+    pods = [pod for pod in case.evidence.selected(r.PODS, case.namespace, selector) if not is_deleting(pod)]
+    if not pods:
+        if _is_settled(case):
+            yield case.cause("service-no-pods", f"no pod matches its selector {selector}", *_similar(case))
+        return
+    ready = [pod for pod in pods if is_true((pod.get("status") or {}).get("conditions"), "Ready")]
+    if ready:
+        yield from _no_port(case, ready)
+        return
+    found = list(troubled_pods(case, pods))
+    yield from found
+    if found or _is_settled(case):
+        yield case.cause("endpoints-not-ready", f"none of its {len(pods)} pods is ready", f"selector {selector}")
+
+
+def _similar(case: Case) -> Iterator[str]:
+    """Yield pods that match a part of the selector, which is often a mistake in one label."""
+    wanted = case.spec["selector"]
+    for pod in case.evidence.list(r.PODS, case.namespace)[:100]:
+        labels = labels_of(pod)
+        differing = [key for key, value in wanted.items() if labels.get(key) != value]
+        if len(differing) < len(wanted) or any(key in labels for key in differing):
+            shown = ", ".join(f"{key}={labels.get(key, '')}" for key in differing)
+            yield f"pod {name_of(pod)} has {shown}"
+            return
+
+
+def _no_port(case: Case, ready: Sequence[Object]) -> Iterator[Cause]:
+    named = {
+        port.get("name")
+        for pod in ready
+        for container in (pod.get("spec") or {}).get("containers") or ()
+        for port in container.get("ports") or ()
+    }
+    for port in case.spec.get("ports") or ():
+        target = port.get("targetPort")
+        if isinstance(target, str) and not target.isdecimal() and target not in named:
+            yield case.cause(
+                "target-port-missing",
+                f"no container of its {len(ready)} ready pods has a port named {target}",
+                f"port {port.get('name') or port.get('port')} has targetPort {target}",
+            )
+
+
+def _no_load_balancer(case: Case) -> Iterator[Cause]:
+    failed = case.event("SyncLoadBalancerFailed")
+    class_ = case.spec.get("loadBalancerClass")
+    if failed is not None:
+        yield case.cause(
+            "load-balancer-failed", f"its load balancer cannot be created: {failed.get('message')}", event_line(failed)
+        )
+        return
+    if class_:
+        if _is_settled(case):
+            yield case.cause(
+                "load-balancer-missing",
+                f"no controller has created a load balancer of the class {class_}",
+                f"spec.loadBalancerClass {class_}",
+                since=case.created,
+            )
+        return
+    idle = list(responsible.not_working(case, (SERVICE_LB,)))
+    for trouble in idle:
+        yield case.cause(
+            "load-balancer-missing",
+            f"no controller creates load balancers here: {trouble.summary}; it needs --cloud-provider",
+            *trouble.evidence,
+            controller=SERVICE_LB,
+            since=case.created,
+        )
+    if not idle and _is_settled(case):
+        yield case.cause("load-balancer-missing", "no controller has created its load balancer", since=case.created)
+
+
+# Ingresses.
+
+
+def ingress_pending(case: Case) -> str:
+    found = next(iter(_missing_of_ingress(case)), None)
+    return found[1] if found is not None else ""
+
+
+def ingress_causes(case: Case) -> Iterator[Cause]:
+    for code, text in dict.fromkeys(_missing_of_ingress(case)):
+        yield case.cause(code, text)
+    for name in sorted(_backends(case)):
+        service = case.evidence.get(r.SERVICES, f"{case.namespace}/{name}")
+        yield from case.follow(r.SERVICES, service)
+
+
+def _backends(case: Case) -> set[str]:
+    backends = [case.spec.get("defaultBackend") or {}]
+    for rule in case.spec.get("rules") or ():
+        backends += [path.get("backend") or {} for path in (rule.get("http") or {}).get("paths") or ()]
+    return {name for backend in backends if (name := (backend.get("service") or {}).get("name"))}
+
+
+def _missing_of_ingress(case: Case) -> Iterator[tuple[str, str]]:
+    class_ = case.spec.get("ingressClassName")
+    if class_ and case.evidence.is_missing(INGRESS_CLASSES, class_):
+        yield "ingress-class-missing", f"its IngressClass {class_} does not exist"
+    for name in sorted(_backends(case)):
+        if case.evidence.is_missing(r.SERVICES, f"{case.namespace}/{name}"):
+            yield "backend-missing", f"its backend service {name} does not exist"
+    for entry in case.spec.get("tls") or ():
+        secret = entry.get("secretName")
+        if secret and case.evidence.is_missing(r.SECRETS, f"{case.namespace}/{secret}"):
+            yield "config-missing", f"its TLS secret {secret} does not exist"

@@ -1,0 +1,122 @@
+"""Objects whose controllers meet faults: of the API server, of the lease, of watches, and of themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kcm.actors.engine.elector import Election
+from kcm.protocols.resources import LEASES
+from kcm.protocols.times import format_micro_time
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
+from tests.actors.explanation.scenario import Act, Scenario, Scene
+
+BEGIN = 12.0  # seconds at which a stage is complete
+ELECTION = Election(identity="here", namespace="kube-system", name="kcm")
+POD_OWNERS = ("Deployment", "StatefulSet", "ReplicaSet", "DaemonSet")
+
+
+def owner_of(kind: str) -> Act:
+    def act(scene: Scene) -> tuple[str, str]:
+        scene.run(max(0.0, BEGIN + 1.0 - scene.cluster.clock.monotonic()))
+        return scene.pod_owner("web", kind=kind)
+
+    return act
+
+
+def any_owner(scene: Scene) -> tuple[str, str]:
+    scene.run(max(0.0, BEGIN + 1.0 - scene.cluster.clock.monotonic()))
+    return scene.pod_owner("web", kind=scene.chance.choice(POD_OWNERS))
+
+
+def _fault(kind: FaultKind, **fields: Any) -> dict[str, Any]:
+    return {"faults": (Fault(kind=kind, start=BEGIN, **fields),)}
+
+
+def lease_elsewhere(scene: Scene) -> tuple[str, str]:
+    spec = {"holderIdentity": "elsewhere", "leaseDurationSeconds": 15, "leaseTransitions": 1}
+
+    def renew() -> None:
+        time = format_micro_time(scene.cluster.clock.now())
+        scene.cluster.merge(LEASES, "kube-system/kcm", {"spec": {**spec, "renewTime": time, "acquireTime": time}})
+
+    renew()
+    for _ in range(10):
+        scene.run(4.0)
+        renew()
+    found = scene.pod_owner("web", kind="Deployment")
+    for _ in range(8):
+        scene.run(4.0)
+        renew()
+    return found
+
+
+def scaled(kind: str) -> Callable[[Scene], tuple[str, str]]:
+    def act(scene: Scene) -> tuple[str, str]:
+        scene.pod_owner("web", kind=kind)
+        scene.run(BEGIN + 30.0 - scene.cluster.clock.monotonic())
+        scene.merge(kind, "web", {"spec": {"replicas": 3}})
+        return kind, "web"
+
+    return act
+
+
+SCENARIOS = (
+    Scenario(
+        name="lease is held elsewhere",
+        code="lease-held-elsewhere",
+        act=lease_elsewhere,
+        wait=1.0,
+        stage={"election": ELECTION},
+        alone=True,
+    ),
+    Scenario(
+        name="server refuses the pods with an error",
+        code="write-refused|reconcile-fails",
+        act=owner_of("ReplicaSet"),
+        stage=_fault(FaultKind.COMMAND_ANSWERED, status=500, process="manager", resource="pods"),
+        alone=True,
+    ),
+    Scenario(
+        name="server forbids the pods",
+        code="not-permitted|write-refused|reconcile-fails",
+        act=any_owner,
+        stage=_fault(FaultKind.COMMAND_ANSWERED, status=403, process="manager", resource="pods"),
+        alone=True,
+    ),
+    Scenario(
+        name="controller crashes",
+        code="controller-crash-looping|controller-gave-up|controller-down",
+        act=owner_of("StatefulSet"),
+        stage=_fault(FaultKind.ACTOR_CRASHED, actor="controller:statefulset-controller"),
+        alone=True,
+    ),
+    Scenario(
+        name="controller hangs",
+        code="controller-hung|controller-crash-looping|controller-gave-up",
+        act=owner_of("StatefulSet"),
+        wait=300.0,
+        stage=_fault(FaultKind.ACTOR_HUNG, actor="controller:statefulset-controller"),
+        alone=True,
+    ),
+    Scenario(
+        name="server no longer lists a resource",
+        code="stale-table",
+        act=scaled("ReplicaSet"),
+        wait=120.0,
+        flags=("--watch-silence-limit=20s",),
+        stage={
+            "faults": (
+                Fault(kind=FaultKind.WATCH_DROPPED, start=BEGIN + 20.0, process="manager", resource="replicasets"),
+                Fault(
+                    kind=FaultKind.COMMAND_ANSWERED,
+                    status=503,
+                    start=BEGIN + 20.0,
+                    process="manager",
+                    resource="replicasets",
+                ),
+            )
+        },
+        alone=True,
+    ),
+)
