@@ -144,6 +144,12 @@ def test_run_without_serving_loads_no_server() -> None:
     assert len(besides_controllers(imported)) < 210  # 200 when it was measured
 
 
+def test_serving_loads_no_metrics_library_before_the_first_scrape() -> None:
+    imported = imported_with("kcm.actors.app.serving")
+    assert {"kcm.runtime.serving.site", "cryptography"} <= imported
+    assert [name for name in ("prometheus_client", "http.server", "email.message") if name in imported] == []
+
+
 def test_start_loads_only_the_modules_it_needs() -> None:
     imported = imported_with("kcm.actors.command.run_kcm", "kcm.actors.controllers.built_in", "kcm.actors.command.run")
     idle = {

@@ -35,7 +35,6 @@ from kcm.runtime.serving.control_pages import FORBIDDEN, ControlPages, is_change
 from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
 from kcm.runtime.serving.local_hosts import names_this_host
-from kcm.runtime.serving.metrics_page import MetricsPage
 from kcm.runtime.serving.pprof import Profile
 from kcm.runtime.serving.profiling import Profiler, ProfileUnderWayError
 from kcm.runtime.serving.status_pages import ZPage, flags_page, status_page, wanted_version
@@ -43,6 +42,8 @@ from kcm.runtime.serving.why_page import WhyPage
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
+
+    from kcm.runtime.serving.metrics_page import MetricsPage
 
 LISTED = ("/configz", "/flagz", "/healthz", "/metrics")  # paths that /statusz names, if they are served
 JSON = "application/json; charset=utf-8"
@@ -125,7 +126,7 @@ def _pages(site: Site) -> dict[str, PageFunction]:
     """Return the pages by path."""
     pages: dict[str, PageFunction] = {
         "/healthz": _healthz(site),
-        "/metrics": _metrics(MetricsPage(site.metrics, process=True)),
+        "/metrics": _metrics(site.metrics, process=True),
         "/metrics/slis": _resettable(site.health.slis),
         "/configz": _configz(site),
     }
@@ -261,16 +262,24 @@ def _healthz(site: Site) -> PageFunction:
     return healthz
 
 
-def _metrics(page: MetricsPage) -> PageFunction:
-    async def metrics(request: PageRequest) -> PageResponse:
-        body, content_type = page.render(request.header("Accept"))
+def _metrics(metrics: Metrics, *, process: bool, start_time: bool = False) -> PageFunction:
+    """Return a page of metrics; see MetricsPage for the arguments."""
+    made: MetricsPage | None = None
+
+    async def metrics_page(request: PageRequest) -> PageResponse:
+        nonlocal made
+        if made is None:
+            from kcm.runtime.serving.metrics_page import MetricsPage  # heavy: prometheus_client, with http.server
+
+            made = MetricsPage(metrics, process=process, start_time=start_time)
+        body, content_type = made.render(request.header("Accept"))
         return PageResponse(body=body, content_type=content_type, is_compressed=True)
 
-    return metrics
+    return metrics_page
 
 
 def _resettable(metrics: Metrics) -> PageFunction:
-    show = _metrics(MetricsPage(metrics, process=False, start_time=True))
+    show = _metrics(metrics, process=False, start_time=True)
 
     async def show_or_reset(request: PageRequest) -> PageResponse:
         if request.method != "DELETE":

@@ -125,10 +125,11 @@ class NoEventStorm:
         A revision is 0 if there is no such change. A change of the object's status is only in the second revision.
         """
         newest = newest_own = 0
+        own_key, own_storage = _key(event), event.kind.lower()[:-1]
         for namespace in {"", event.namespace} if event.namespace else self._changes:
             for changed, revision in self._changes.get(namespace, {}).items():
                 storage, key = changed
-                own = key == _key(event) and storage.startswith(event.kind.lower()[:-1])
+                own = key == own_key and storage.startswith(own_storage)
                 newest = max(newest, self._specs.get(changed, 0) if own else revision)
                 newest_own = max(newest_own, revision if own else 0)
         return newest, newest_own

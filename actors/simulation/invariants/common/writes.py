@@ -185,8 +185,9 @@ class NoHotLoop:
                         self._forget(resource_path(PODS.id, *split_key(change.key)))
 
     def _forget(self, path: str) -> None:
+        below = f"{path}/"
         self._times = {
-            asked: times for asked, times in self._times.items() if not f"{asked[2]}/".startswith(f"{path}/")
+            asked: times for asked, times in self._times.items() if asked[2] != path and not asked[2].startswith(below)
         }
 
     def _count(self, asked: tuple[str, str, str, bytes], fail: Fail) -> None:
