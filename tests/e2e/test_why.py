@@ -38,6 +38,18 @@ def deployment(name: str, *, metadata: Mapping[str, Any] | None = None, **spec: 
     }
 
 
+def named(api_version: str, kind: str, spec: dict[str, Any], *, name: str = "other") -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+ENDLESS = {"restartPolicy": "Never", "containers": [container("busybox", command=["sleep", "infinity"])]}
+CLAIM = {
+    "accessModes": ["ReadWriteOnce"],
+    "resources": {"requests": {"storage": "1Gi"}},
+    "storageClassName": "absent",
+}
+BACKEND = {"service": {"name": "absent", "port": {"number": 80}}}
+SELECTOR = {"selector": {"app": "absent"}, "ports": [{"port": 80}]}
 LARGE = {"requests": {"cpu": "900"}}
 UNREADY = {"annotations": {"hollow.kcm.dev/ready": "false"}}
 STUCK: dict[str, tuple[dict[str, Any], str]] = {  # by "kind/name": the object, and the code of its first cause
@@ -48,6 +60,10 @@ STUCK: dict[str, tuple[dict[str, Any], str]] = {  # by "kind/name": the object, 
     "deployment/gated": (deployment("gated", schedulingGates=[{"name": "example.com/wait"}]), "scheduling-gates"),
     "deployment/unready": (deployment("unready", metadata=UNREADY), "readiness-probe"),
     "deployment/priority": (deployment("priority", priorityClassName="absent"), "priority-class-missing"),
+    "job/other": (named("batch/v1", "Job", {"suspend": True, "template": {"spec": ENDLESS}}), "suspended"),
+    "pvc/other": (named("v1", "PersistentVolumeClaim", CLAIM), "storage-class-missing"),
+    "ingress/other": (named("networking.k8s.io/v1", "Ingress", {"defaultBackend": BACKEND}), "backend-missing"),
+    "service/other": (named("v1", "Service", SELECTOR), "service-no-pods"),
 }
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from kcm.actors.explanation.catalogue import CATALOGUE, CAUSES
+from tests.actors.explanation import other_tools
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "why.md"
@@ -52,6 +53,13 @@ def test_each_code_is_used_by_a_rule() -> None:
 def test_page_has_the_table_of_causes() -> None:
     _, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     assert rest.partition(END)[0] == table(), "write it: python -m tests.actors.explanation.test_catalogue"
+
+
+def test_page_of_the_trial_has_the_table_of_scenarios() -> None:
+    _, _, rest = other_tools.PAGE.read_text(encoding="utf-8").partition(other_tools.BEGIN)
+    assert rest.partition(other_tools.END)[0] == other_tools.table(), (
+        "write it: python -m tests.actors.explanation.other_tools"
+    )
 
 
 def main() -> int:

@@ -1,8 +1,9 @@
-"""Scored trial: sixty kinds of stuck objects, half of them drawn by a seed, and healthy objects.
+"""Scored trial of kinds of stuck objects; the details of half of them are drawn by a seed.
 
-    python -m tests.actors.explanation.trial [--seed 7] [--only WORD]
+    python -m tests.actors.explanation.trial [--seed 7] [--rounds 3] [--only WORD]
 
-A scenario is right if the code of its first cause is the expected one.
+A scenario is right if the code of its first cause is the expected one. Drawn are its kind, its sizes, the way in which
+it fails, and healthy workloads beside it. docs/why-trial.md lists the scenarios.
 """
 
 from __future__ import annotations
@@ -60,7 +61,10 @@ def _on_stage(stage: Stage, scenarios: Iterable[Scenario], seed: int, drawn: set
         stage.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
         stage.run(3.0)
         chance = random.Random(f"{scenario.name} {seed if scenario.name in drawn else 'always'}")
-        kind, name = scenario.act(Scene(stage, namespace, chance))
+        scene = Scene(stage, namespace, chance)
+        if scenario.name in drawn:
+            _neighbours(scene)
+        kind, name = scenario.act(scene)
         key = name if stage.is_cluster_scoped(kind) else f"{namespace}/{name}"
         asked.append((scenario, stage.cluster.clock.now() + scenario.wait, kind, key))
     for scenario, at, kind, key in sorted(asked, key=lambda question: question[1]):
@@ -68,14 +72,23 @@ def _on_stage(stage: Stage, scenarios: Iterable[Scenario], seed: int, drawn: set
         yield Outcome(scenario, stage.why(kind, key))
 
 
+def _neighbours(scene: Scene) -> None:
+    """Create up to two healthy workloads, which run before the scenario begins."""
+    for number in range(scene.chance.randint(0, 2)):
+        scene.pod_owner(f"neighbour-{number}", replicas=scene.chance.randint(1, 2))
+        scene.run(scene.chance.choice((1.0, 4.0)))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.actors.explanation.trial")
     parser.add_argument("--seed", type=int, default=0, help="draws the details of half of the scenarios")
+    parser.add_argument("--rounds", type=int, default=1, help="rounds with the following seeds")
     parser.add_argument("--only", default="", help="only scenarios whose name contains this text; prints them whole")
     given = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
     scenarios = [scenario for scenario in SCENARIOS if given.only in scenario.name]
-    outcomes = list(run_trial(scenarios, seed=given.seed))
+    seeds = range(given.seed, given.seed + given.rounds)
+    outcomes = [outcome for seed in seeds for outcome in run_trial(scenarios, seed=seed)]
     for outcome in outcomes:
         mark = "right" if outcome.is_right else "WRONG"
         print(f"{mark}  {outcome.scenario.name}: {outcome.found} ({outcome.scenario.code})")

@@ -136,7 +136,8 @@ def drain(scene: Scene) -> tuple[str, str]:
     scene.pod_owner("web", kind="Deployment", replicas=3)
     budget(scene, "web", maxUnavailable=0)
     scene.run(30.0)
-    node = scene.cluster.list(PODS, scene.namespace)[0]["spec"]["nodeName"]
+    pods = scene.cluster.list(PODS, scene.namespace)
+    node = next(pod["spec"]["nodeName"] for pod in pods if pod["metadata"]["name"].startswith("web"))
     scene.merge("Node", node, {"spec": {"unschedulable": True}})
     return "Node", node
 
