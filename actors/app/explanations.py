@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
-
 from kcm.actors.app.manager_view import SystemView
 from kcm.actors.app.shared_parts import Assembly
 from kcm.actors.explanation.api_reader import ApiReader, Ask
@@ -13,15 +11,9 @@ from kcm.actors.explanation.explain import explain
 from kcm.actors.explanation.questions import UnknownKindError, place_of, question_of
 from kcm.actors.reconciliation.actor_names import INFORMERS
 from kcm.runtime.client.api import Request, Response
+from kcm.runtime.client.transport import request_and_wait
 
 WITHIN = 8.0  # seconds of all reads of one explanation
-
-
-@runtime_checkable
-class Blocking(Protocol):
-    """Transport that can wait for a response."""
-
-    def request(self, request: Request, *, client: str, timeout: float) -> Response: ...
 
 
 def explained(assembly: Assembly, view: SystemView, *, kind: str, namespace: str, name: str) -> Explanation:
@@ -44,9 +36,7 @@ def _ask(assembly: Assembly) -> Ask:
     transport = assembly.transport
 
     def ask(request: Request) -> Response:
-        if not isinstance(transport, Blocking):
-            return Response(status=0, error="this transport cannot wait for a response")
         # As the informers: their account may list all resources.
-        return transport.request(request, client=INFORMERS, timeout=request.timeout or WITHIN)
+        return request_and_wait(transport, request, client=INFORMERS, timeout=request.timeout or WITHIN)
 
     return ask

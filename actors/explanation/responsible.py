@@ -16,6 +16,7 @@ CRASH_LOOP = 3  # recent failures
 LONG_BUSY = 30.0  # seconds with the same message
 LONG_WAIT = 30.0  # seconds in a queue
 FAILURES = 3  # failed reconciliations in a row that count as a cause
+LASTING = 1.0  # seconds of backoff, from which on failures are not transient
 LIMITED = 0.95  # used part of a rate limit
 
 
@@ -182,8 +183,7 @@ def failing_keys(case: Case) -> Iterator[Cause]:
         if state is None:
             continue
         for key in manager.keys(name, case.resource.id, case.key):
-            if key.failures >= FAILURES:
-                yield from _failing(case, state, key)
+            yield from _failing(case, state, key)
 
 
 def _failing(case: Case, state: ControllerState, key: KeyReport) -> Iterator[Cause]:
@@ -203,6 +203,8 @@ def _failing(case: Case, state: ControllerState, key: KeyReport) -> Iterator[Cau
                 commands=cause.commands,
             )
         return
+    if key.failures < FAILURES or (key.again is not None and key.again < LASTING):
+        return  # conflicts with other writers are normal, and the retries follow each other within milliseconds
     yield case.cause(
         "reconcile-fails",
         f"{name} cannot reconcile it: {key.error}",

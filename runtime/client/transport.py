@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from kcm.runtime.client.account_tokens import AccountToken
-from kcm.runtime.client.api import Request, Response
+from kcm.runtime.client.api import Request, Response, Transport
 from kcm.runtime.client.config import ClientConfig, CredentialSource
 from kcm.runtime.client.http_session import Exchange, HttpSession, host_of, internal_error
 from kcm.runtime.client.queues import FairQueue, Handover
@@ -32,7 +32,17 @@ CLOSED = "the client is closed"
 MANY = 16  # running requests above which responses may be delayed, to be delivered together
 # The client that requests tokens of service accounts, as upstream names it; and its timeout in seconds.
 TOKENS, TOKEN_TIMEOUT = "kube-controller-manager", 10.0
-GRACE = 5.0  # seconds by which a response may be later than its timeout before request() gives it up
+GRACE = 5.0  # seconds by which a response may be later than its timeout before it is given up
+
+
+def request_and_wait(transport: Transport, request: Request, *, client: str, timeout: float) -> Response:
+    """Send a request and wait for its response. Must not be called by actors or from a callback of the transport."""
+    response: Future[Response] = Future()
+    transport.send(replace(request, timeout=timeout), client=client, on_response=response.set_result)
+    try:
+        return response.result(timeout + GRACE)
+    except TimeoutError:
+        return Response(status=0, error="no response from the API server in time")
 
 
 class HttpTransport:
@@ -128,12 +138,7 @@ class HttpTransport:
         """Send a request and wait for its response. Must not be called by actors or from a callback."""
         if self._thread.is_current or not (self._thread.is_running or self._trouble):
             raise RuntimeError("request() would wait without end: the client is not running, or this is its own thread")
-        response: Future[Response] = Future()
-        self.send(replace(request, timeout=timeout), client=client, on_response=response.set_result)
-        try:
-            return response.result(timeout + GRACE)
-        except TimeoutError:
-            return Response(status=0, error=f"no response from {self._config.server} in time")
+        return request_and_wait(self, request, client=client, timeout=timeout)
 
     def watch(
         self,
