@@ -11,6 +11,8 @@ LARGE = 256 * 1024  # bytes; the size of uvloop's buffer for each TLS connection
 COLLECT_AFTER = (50_000, 20, 50)  # thresholds of gc
 SETTLING = 5.0  # seconds from the last replacement of an actor to the collection, in which its threads end
 COLLECT_EVERY = 600.0  # longest time in seconds between two full collections
+# Seconds from the start to the first one: connections that were opened ahead and not used are closed after 30.
+COLLECT_FIRST = 60.0
 
 
 def keep_one_heap() -> None:
@@ -63,7 +65,7 @@ def collect_afterwards() -> Iterator[None]:
 
 
 class RareGarbage:
-    """Collects garbage after actors have been replaced, and every COLLECT_EVERY seconds.
+    """Collects garbage after actors have been replaced, soon after the start, and every COLLECT_EVERY seconds.
 
     A replaced actor consists of reference cycles: after a lost lease, the informers and controllers of a whole term.
     Cycles of other origin are few, but with the thresholds of collect_rarely they would stay for days.
@@ -71,7 +73,7 @@ class RareGarbage:
 
     def __init__(self, now: float) -> None:
         self._known = 0  # replacements at the last call
-        self._due = now + COLLECT_EVERY
+        self._due = now + COLLECT_FIRST
 
     def look(self, replaced: int, now: float) -> None:
         """Collect garbage if it is due, and return the memory to the system.

@@ -11,7 +11,7 @@ import weakref
 import pytest
 
 from kcm.protocols.errors import clear_frames
-from kcm.runtime.process.memory import COLLECT_EVERY, SETTLING, RareGarbage, collect_afterwards
+from kcm.runtime.process.memory import COLLECT_EVERY, COLLECT_FIRST, SETTLING, RareGarbage, collect_afterwards
 
 HEAPS = """
 import ctypes, os, tempfile, threading
@@ -121,6 +121,19 @@ def test_garbage_is_collected_once_after_the_last_replacement() -> None:
         assert second() is not None, "nothing was replaced since the last collection"
         garbage.look(2, 3.0 + SETTLING + COLLECT_EVERY)
         assert second() is None
+    finally:
+        gc.enable()
+
+
+def test_garbage_of_the_start_is_collected_soon() -> None:
+    garbage = RareGarbage(now=10.0)
+    gc.disable()
+    try:
+        ring = weakref.ref(Ring())
+        garbage.look(0, 9.0 + COLLECT_FIRST)
+        assert ring() is not None
+        garbage.look(0, 10.0 + COLLECT_FIRST)
+        assert ring() is None
     finally:
         gc.enable()
 

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-LIBRARY = "lightkube.models"
+# Package and directory of the library. The package itself may be the client lightkube, which takes 45 ms to import.
+PACKAGE, MODELS = "lightkube", "models"
 
 _PARAMETER = re.compile(r"\s*\* \*\*(\w+)\*\* ``[^`]+`` - ?(.*)")
 
@@ -80,12 +81,10 @@ class Descriptions:
 
 
 def installed_descriptions() -> Descriptions:
-    try:
-        spec = importlib.util.find_spec(LIBRARY)
-    except ModuleNotFoundError:  # raised for a missing parent package
-        spec = None
+    spec = importlib.util.find_spec(PACKAGE)
     places = None if spec is None else spec.submodule_search_locations
-    return Descriptions(Path(places[0]) if places else None)
+    found = (Path(place) / MODELS for place in places or ())
+    return Descriptions(next((directory for directory in found if directory.is_dir()), None))
 
 
 def _joined(lines: Iterable[str]) -> str:
