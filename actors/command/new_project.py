@@ -297,7 +297,7 @@ FILES = {
 
 def main(argv: Sequence[str]) -> int:
     """Run the command, and return its exit code. argv: the arguments after `new`."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     name: str = arguments.name
     kind = arguments.kind or "".join(
         part.capitalize() for part in re.sub("-(operator|controller)$", "", name).split("-")
@@ -368,7 +368,7 @@ def _matching(pattern: re.Pattern[str], example: str, text: str) -> str:
     return text
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="run-kcm new",
         description="Write a project: an operator in one file, its tests, a campaign of faults, a container file and "

@@ -51,6 +51,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         from kcm.actors.command import why
 
         return why.main(arguments[1:])
+    if arguments and arguments[0] == "top":
+        from kcm.actors.command import top
+
+        return top.main(arguments[1:])
+    if arguments and arguments[0] == "completion":
+        from kcm.actors.command import completion
+
+        return completion.main(arguments[1:])
     if arguments and arguments[0] == "new":
         from kcm.actors.command import new_project
 

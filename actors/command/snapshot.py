@@ -29,7 +29,7 @@ PATIENCE = 600.0  # seconds, for a large store
 
 def main(argv: Sequence[str]) -> int:
     """Run the command, and return its exit code. argv: the arguments after `snapshot`."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     file, directory = arguments.file, arguments.embedded_dir
     try:
         if arguments.what == "save":
@@ -65,7 +65,7 @@ def _ask_server_of(directory: Path, closing: ExitStack) -> Send:
     return partial(transport.request, client=OWN_CLIENT, timeout=PATIENCE)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="run-kcm snapshot",
         description="Save the data of an embedded cluster to a file, even while it runs, or restore it elsewhere.",

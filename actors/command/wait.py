@@ -27,7 +27,7 @@ class NotReadyError(Exception):
 
 def main(argv: Sequence[str]) -> int:
     """Run the subcommand with the arguments that follow `wait`. Returns the exit code."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     directory: Path = arguments.embedded_dir
     clock = SystemClock()
     try:
@@ -67,7 +67,7 @@ def until_ready(directory: Path, *, timeout: float, clock: Clock, sleep: Callabl
         sleep()
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="run-kcm wait",
         description="Wait until an embedded cluster is ready: its nodes are ready, the manifests of --apply are "

@@ -45,7 +45,7 @@ ERRORS = (NoSpecsError, GenerationError, ManifestError, LaunchError, ConfigError
 def main(argv: Sequence[str]) -> int:
     """Run the command, and return its exit code. argv: the arguments after `dev`."""
     where = list(argv).index("--") if "--" in argv else len(argv)
-    arguments = _parser().parse_args(argv[:where])
+    arguments = parser().parse_args(argv[:where])
     answer_interrupts("run-kcm dev")
     stopping = on_signals()
     screen, clock = Screen(sys.stdout), SystemClock()
@@ -215,7 +215,7 @@ def _own_cluster() -> Iterator[Path]:
             yield cluster.kubeconfig
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="run-kcm dev",
         usage="run-kcm dev [options] module:SPECS [-- FLAG ...]",

@@ -24,7 +24,7 @@ class CannotWriteError(Exception):
 
 def main(argv: Sequence[str]) -> int:
     """Run the subcommand with the arguments that follow `envtest`. Returns the exit code."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     extras = []
     if arguments.garbage_collection:
         extras.append("--kcm-garbage-collection")
@@ -90,7 +90,7 @@ def interpreter() -> Path:
     return Path(sys.executable)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="run-kcm envtest",
         description="Write the programs etcd and kube-apiserver into a directory, so that a test suite that starts "

@@ -31,7 +31,7 @@ _AMBIGUOUS = re.compile(r"[-+]?\.?[0-9][0-9a-fA-FxXoO_.+:-]*|[yYnN]|[oO](n|N|ff|
 def main(argv: Sequence[str]) -> int:
     """Run the command, and return its exit code. argv: the arguments after `manifests`."""
     own, flags = _split(argv)
-    arguments = _parser().parse_args(own)
+    arguments = parser().parse_args(own)
     try:
         _, specs = load_specs(arguments.specs)
         name = arguments.name or _default_name(arguments.specs, specs)
@@ -133,7 +133,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="run-kcm manifests",
         usage="run-kcm manifests [options] module:SPECS [-- FLAG ...]",

@@ -32,7 +32,7 @@ from kcm.runtime.system.journal_table import Filter, aligned, rows
 
 def main(argv: Sequence[str]) -> int:
     """Run the command, and return its exit code. argv: the arguments after `journal`."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     try:
         if arguments.what == "show":
             return show(arguments.file, arguments)
@@ -146,7 +146,7 @@ def _moment(text: str, start: float, default: float) -> float:
         raise JournalError(f"{text!r} is neither a time like 2026-11-21T12:00:00Z nor seconds like +12.5") from err
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="run-kcm journal", description="Show or replay the messages that --journal recorded."
     )

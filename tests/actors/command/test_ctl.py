@@ -149,3 +149,32 @@ def test_malformed_arguments_are_refused(argv: list[str], capsys: pytest.Capture
         parser().parse_args(argv)
     assert ended.value.code == 2
     assert "usage: run-kcm ctl" in capsys.readouterr().err
+
+
+def test_rates_of_zones_and_clients_are_shown_and_set(terminal: Terminal) -> None:
+    assert [line.split() for line in terminal.run("zones").splitlines()] == [
+        ["NAME", "STATE", "NODES", "READY", "WAITING", "RATE", "PAUSED", "RELEASED", "NEXT"],
+        ["hollow:zone-a", "Normal", "2", "2", "0", "0.1/s", "false", "0", "-"],
+        ["hollow:zone-b", "Normal", "1", "1", "0", "0.1/s", "false", "0", "-"],
+    ]
+    assert "0.5/s (set)" in terminal.run("rate", "zone", "hollow:zone-a", "0.5")
+    assert "(set)" not in terminal.run("rate", "zone", "hollow:zone-a", "auto")
+    assert terminal.run("rate", "client", "deployment-controller", "5", "--burst=7").splitlines()[1].split() == [
+        "deployment-controller",
+        "5",
+        "(set)",
+        "7",
+        "0%",
+        "0",
+        "0",
+    ]
+    assert "deployment-controller" in terminal.run("clients", "-o", "name")
+    with pytest.raises(ManagerError, match="qps is a number above 0"):
+        terminal.run("rate", "client", "deployment-controller", "0")
+
+
+def test_storm_brake_is_engaged_and_released(terminal: Terminal) -> None:
+    assert terminal.run("brake").splitlines()[1].split() == ["false", "-", "0", "0", "0/s", "off", "<none>"]
+    assert terminal.run("brake", "engage", "--qps=2").splitlines()[1].split()[:5] == ["true", "0s", "0", "0", "2/s"]
+    assert orjson.loads(terminal.run("brake", "-o", "json"))["reason"] == "requested by an operator"
+    assert terminal.run("brake", "release").splitlines()[1].startswith("false")
