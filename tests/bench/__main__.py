@@ -18,6 +18,7 @@ from tests.bench.history import keep, kept, trend
 from tests.bench.measurements import BENCHES, Bench, Start
 from tests.bench.nodes import simulated_nodes
 from tests.bench.processes import embedded_cluster, has_assets, our_manager, real_cluster, real_manager
+from tests.bench.replicas import replicas
 from tests.bench.report import Report
 from tests.bench.run_info import Noise, run_info
 from tests.bench.scenes import SCENES
@@ -41,6 +42,7 @@ WITHOUT_MANAGERS: dict[str, Callable[[Report, int, Callable[[], None]], None]] =
     "simulator": lambda report, _rounds, _measure_noise: simulator(report),
     "requests": requests,
     "server-sizes": sizes,
+    "replicas": replicas,
 }
 
 

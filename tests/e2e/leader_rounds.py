@@ -108,7 +108,7 @@ class Verdict:
     acquired: list[tuple[float, str]] = field(default_factory=list)  # (completed, user) of each acquisition
 
 
-def _seconds(stamp: str) -> float:
+def seconds_of(stamp: str) -> float:
     return datetime.fromisoformat(stamp).timestamp()
 
 
@@ -137,8 +137,8 @@ def read_writes(path: Path, writer: Callable[[Object], str | None]) -> list[Writ
         writes.append(
             Write(
                 user=user,
-                received=_seconds(event["requestReceivedTimestamp"]),
-                completed=_seconds(event["stageTimestamp"]),
+                received=seconds_of(event["requestReceivedTimestamp"]),
+                completed=seconds_of(event["stageTimestamp"]),
                 what=f"{event['verb']} {event['requestURI']}",
                 code=event.get("responseStatus", {}).get("code", 0),
                 holder=(spec.get("holderIdentity") or "") if is_lease else None,
@@ -247,7 +247,10 @@ class Round:
 class Rounds:
     """Three managers, their server, and the load."""
 
-    def __init__(self, directory: Path, *, seed: int, controllers: str, duration: int) -> None:
+    def __init__(
+        self, directory: Path, *, seed: int, controllers: str, duration: int, flags: tuple[str, ...] = ()
+    ) -> None:
+        """Start the server and the load. flags: further flags of the managers."""
         self.directory = directory
         self.audit = directory / "audit.log"
         (directory / "policy.yml").write_text(POLICY)
@@ -270,14 +273,15 @@ class Rounds:
         self._stopped = threading.Event()
         for number in (1, 2, 3):
             on_loss = "standby" if number == 3 else "exit"
-            flags = (
+            all_flags = (
+                *flags,
                 *LEASE_FLAGS[duration],
                 *RATE_FLAGS,
                 f"--controllers={controllers}",
                 f"--leader-elect-on-loss={on_loss}",
                 "--v=2",
             )
-            self.competitors.append(self._competitor(f"manager-{number}", flags))
+            self.competitors.append(self._competitor(f"manager-{number}", all_flags))
         self.api.request("POST", "/apis/apps/v1/namespaces/default/deployments", yaml.safe_load(DEPLOYMENT))
         self._load = threading.Thread(target=self._change_deployment, daemon=True)
         self._load.start()

@@ -16,7 +16,7 @@ from kcm.actors.reconciliation.actor_names import DISPATCHER, ELECTOR, GROUP_COO
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign.combined_settings import combined
 from kcm.actors.simulation.campaign.domain_settings import BUDGETS_SETTING, GARBAGE_SETTING, SERVICES_SETTING
-from kcm.actors.simulation.campaign.runs import STALLED
+from kcm.actors.simulation.campaign.runs import LATE
 from kcm.actors.simulation.campaign.setting import USUAL
 from kcm.actors.simulation.fault_schedule import LEASE
 from kcm.actors.simulation.invariants.groups import GroupsComeToRest, NoWriteWithoutGroupLease
@@ -89,7 +89,7 @@ def _unheld(cluster: SimulatedCluster) -> Iterator[str]:
 
 
 def _invariants(cluster: SimulatedCluster, _scenario: Scenario) -> Sequence[Invariant]:
-    return [NoWriteWithoutGroupLease(cluster), GroupsComeToRest(cluster, after=FAULTS + STALLED)]
+    return [NoWriteWithoutGroupLease(cluster), GroupsComeToRest(cluster, after=FAULTS + LATE)]
 
 
 GROUPS_SETTING = replace(

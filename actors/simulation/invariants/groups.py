@@ -110,10 +110,9 @@ class GroupsComeToRest:
             group = group_of(change)
             if not group:
                 continue
-            before, holder = self._holders.get(group), holder_of(change)
-            if holder:
-                self._holders[group] = holder
-            if before and holder not in ("", before) and self._cluster.clock.monotonic() >= self._after:
-                self._moves.append(f"{group} from {before} to {holder}")
+            before, holder = self._holders.get(group, ""), holder_of(change)
+            self._holders[group] = holder
+            if before and holder != before and self._cluster.clock.monotonic() >= self._after:
+                self._moves.append(f"{group} leaves {before}")
                 if len(self._moves) > MOST_MOVES_AT_REST:
                     fail(f"groups still move: {', '.join(self._moves)}")
