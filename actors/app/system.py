@@ -38,7 +38,6 @@ from kcm.actors.app.system_parts import (
     with_active_groups,
 )
 from kcm.actors.app.watchdog import Watchdog
-from kcm.actors.controllers.built_in import BUILT_IN
 from kcm.actors.engine.controller import DecisionMemory
 from kcm.actors.engine.elector import Election, Ownership
 from kcm.actors.engine.informer import Outage
@@ -93,6 +92,13 @@ HALT_WITHIN = 5.0  # seconds
 FORKED = "this process was forked from the one that runs the controllers, and has none of their threads"
 
 
+def built_in() -> tuple[ControllerSpec, ...]:
+    """Return BUILT_IN, whose import takes as long as all others; programs with controllers of their own lack it."""
+    from kcm.actors.controllers.built_in import BUILT_IN  # heavy: all controllers
+
+    return BUILT_IN
+
+
 class ControllerSystem:
     """Controller manager with all its actors.
 
@@ -142,7 +148,7 @@ class ControllerSystem:
         webhooks: WebhookServing | None = None,
         make_webhook_host: MakeHost | None = None,
     ) -> None:
-        self.controllers = BUILT_IN if controllers is None else checked_specs("controllers", controllers)
+        self.controllers = built_in() if controllers is None else checked_specs("controllers", controllers)
         check_text("program", program)
         check_arguments(options=options, metrics=metrics, log=log)
         ways = ways_to_clusters(transport, transports, election, self.controllers)
