@@ -7,14 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kcm.actors.app.controller_plans import queue_name
+from kcm.actors.app.controller_plans import client_of, queue_name
 from kcm.actors.app.health import deaf_after, table_trouble
 from kcm.actors.app.shared_parts import Assembly
+from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import zone_queue_name
+from kcm.actors.controllers.nodes.node_lifecycle.zones import ZONES
 from kcm.actors.engine.controller import SyncDecision
-from kcm.actors.engine.vitals import ChildVitals, ControllerVitals, ElectorVitals, ManagerVitals
-from kcm.actors.explanation.manager_state import ControllerState, KeyReport, LeadershipState
+from kcm.actors.engine.vitals import (
+    ChildVitals,
+    ControllerVitals,
+    DispatcherVitals,
+    ElectorVitals,
+    ManagerVitals,
+    ZoneQueueVitals,
+    ZonesVitals,
+)
+from kcm.actors.explanation.manager_state import ControllerState, KeyReport, LeadershipState, ZoneReport
 from kcm.actors.reconciliation import itself
-from kcm.actors.reconciliation.actor_names import ELECTOR, MANAGER, controller_name
+from kcm.actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.protocols.messages.commands import in_words
 
@@ -43,8 +53,10 @@ class SystemView:
         manager = assembly.vitals.of(MANAGER, ManagerVitals)
         elector = assembly.vitals.of(ELECTOR, ElectorVitals)
         draining = manager is not None and manager.draining
+        brake = assembly.brake.state if assembly.brake is not None else None
+        reason, since = ("", None) if brake is None else (brake.reason, self._at(brake.since))
         if not assembly.has_lease:
-            return LeadershipState(draining=draining)
+            return LeadershipState(draining=draining, brake=reason, brake_since=since)
         failing_since = None if elector is None or not elector.failure else self._at(elector.failing_since)
         return LeadershipState(
             elects=True,
@@ -54,6 +66,28 @@ class SystemView:
             failure=elector.failure if elector is not None else "",
             failing_since=failing_since,
             draining=draining,
+            brake=reason,
+            brake_since=since,
+        )
+
+    def zone(self, name: str) -> ZoneReport | None:
+        vitals = self._assembly.vitals
+        zones = vitals.of(ZONES, ZonesVitals)
+        state = zones.zones.get(name) if zones is not None else None
+        if state is None:
+            return None
+        queue = vitals.of(zone_queue_name(name), ZoneQueueVitals)
+        if queue is None:
+            return ZoneReport(state=state.state, spared=state.spared)
+        return ZoneReport(
+            state=state.state,
+            spared=state.spared,
+            qps=queue.qps,
+            is_set=queue.override is not None,
+            paused=queue.paused,
+            waiting=queue.waiting,
+            next_nodes=queue.next_nodes,
+            due=self._at(queue.due),
         )
 
     def interested(self, resource_id: str) -> list[str]:
@@ -69,10 +103,12 @@ class SystemView:
             # Before its lease a manager has no controllers, whether they are enabled or not.
             enabled = name in self._enabled and (manager is None or not manager.leading)
             return ControllerState(name=name, enabled=enabled, alive=False)
-        return self._state(name, child)
+        return self._state(spec, child)
 
-    def _state(self, name: str, child: ChildVitals) -> ControllerState:
+    def _state(self, spec: ControllerSpec, child: ChildVitals) -> ControllerState:
+        name, client = spec.name, client_of(spec)
         vitals = self._assembly.vitals.of(controller_name(name), ControllerVitals)
+        dispatcher = self._assembly.vitals.of(DISPATCHER, DispatcherVitals)
         return ControllerState(
             name=name,
             alive=child.alive,
@@ -87,6 +123,8 @@ class SystemView:
             held=tuple(f"{held.queue} {held.key}" for held in vitals.held) if vitals is not None else (),
             denied=tuple(self._denied(vitals)) if vitals is not None else (),
             tables=tuple(self._troubled_tables(name)),
+            client=client,
+            throttled=len(dispatcher.queues.get(client, ())) if dispatcher is not None else 0,
         )
 
     @staticmethod

@@ -30,7 +30,7 @@ class CauseKind(Struct, frozen=True):
 
 DESCRIBE = "kubectl describe {kind} {name}{namespace}"
 EDIT = "kubectl edit {kind} {name}{namespace}"
-HEALTH = "run-kcm ctl show {controller}"
+HEALTH = "run-kcm ctl get {controller}"
 
 
 def _domain(domain: str, *rows: tuple[str, str, str, str]) -> Iterable[CauseKind]:
@@ -61,6 +61,13 @@ CAUSES: tuple[CauseKind, ...] = (
         ("controller-denied", "the API server denies the controller a right", "access reviews", HEALTH),
         ("rate-limited", "the controller's rate limit is used up", "the limiter and the queue", HEALTH),
         ("reconcile-fails", "reconciling this object fails, and is retried with backoff", "the last error", HEALTH),
+        (
+            "storm-brake",
+            "the storm brake holds deletions and evictions back",
+            "its state, the commands that wait",
+            "run-kcm ctl brake release",
+        ),
+        ("waits-for-server", "a command of the controller has no outcome yet", "the commands that wait", HEALTH),
         ("waits-in-queue", "the object has waited in the queue for long", "its queue", HEALTH),
     ),
     *_domain(

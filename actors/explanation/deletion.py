@@ -16,6 +16,7 @@ from kcm.protocols.objects import Object, finalizers_of, is_deleting, metadata, 
 from kcm.protocols.resources import Resource
 
 SLOW = 30.0  # seconds that a working controller may take
+BRAKED = 5.0  # seconds in which dependents are deleted unless the storm brake is engaged
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 # Finalizers of Kubernetes, with the controllers that remove them.
@@ -97,6 +98,7 @@ def _finalizer(case: Case, finalizer: str) -> Iterator[Cause]:
         found = case.evidence.get(r.PERSISTENT_VOLUME_CLAIMS, f"{claim.get('namespace')}/{claim.get('name')}")
         yield from _in_use(case, r.PERSISTENT_VOLUME_CLAIMS, [] if found is None else [found])
     elif not idle and controller and _for(case) > SLOW:
+        yield from responsible.braked(case)
         yield from responsible.hindered(case)
 
 
@@ -139,6 +141,8 @@ def _dependents(case: Case) -> Iterator[Cause]:
             references = metadata(obj).get("ownerReferences") or ()
             if any(ref.get("uid") == case.uid and ref.get("blockOwnerDeletion") for ref in references):
                 blocking.append((resource, obj))
+    if any(not is_deleting(obj) for _, obj in blocking) and _for(case) > BRAKED:
+        yield from responsible.braked(case)
     for resource, obj in sorted(blocking, key=lambda found: not is_deleting(found[1]))[:MOST_FOLLOWED]:
         yield from case.follow(resource, obj)
     if blocking:

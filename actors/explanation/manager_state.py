@@ -40,7 +40,7 @@ class ControllerState(Struct, frozen=True, kw_only=True):
     held: keys whose reconciliation hung, "queue key".
     denied: rights that the API server denies, as texts.
     tables: troubles of its tables: "the table of pods is not synced: …".
-    limited: how much of its rate limit is used, 0 to 1.
+    client: its API client, and `throttled`: the number of commands of this client that wait for its rate limit.
     """
 
     name: str
@@ -58,7 +58,8 @@ class ControllerState(Struct, frozen=True, kw_only=True):
     held: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
-    limited: float = 0.0
+    client: str = ""
+    throttled: int = 0
 
 
 class LeadershipState(Struct, frozen=True, kw_only=True):
@@ -68,6 +69,7 @@ class LeadershipState(Struct, frozen=True, kw_only=True):
     holder: identity in the lease.
     identity: the manager's own.
     failure: why the lease cannot be read or renewed; since `failing_since`.
+    brake: why the storm brake is engaged; "" while it is released.
     """
 
     elects: bool = False
@@ -77,6 +79,30 @@ class LeadershipState(Struct, frozen=True, kw_only=True):
     failure: str = ""
     failing_since: float | None = None
     draining: bool = False
+    brake: str = ""
+    brake_since: float | None = None
+
+
+class ZoneReport(Struct, frozen=True, kw_only=True):
+    """State of a zone of nodes.
+
+    state: Normal, PartialDisruption or FullDisruption.
+    spared: no node is evicted, because all zones are disrupted, or as flags require.
+    qps: nodes per second that are released for eviction; None before there is a rate.
+    is_set: an operator has set the rate.
+    paused: an operator has paused the evictions.
+    waiting: number of nodes in the queue; `next_nodes` are the first of them.
+    due: when the next node may be released.
+    """
+
+    state: str
+    spared: bool = False
+    qps: float | None = None
+    is_set: bool = False
+    paused: bool = False
+    waiting: int = 0
+    next_nodes: tuple[str, ...] = ()
+    due: float | None = None
 
 
 class ManagerView(Protocol):
@@ -88,6 +114,9 @@ class ManagerView(Protocol):
 
     def keys(self, name: str, resource_id: str, key: str) -> list[KeyReport]:
         """Return the reports of an object's key in the queues whose keys name objects of this resource."""
+
+    def zone(self, name: str) -> ZoneReport | None:
+        """Return the state of a zone of nodes; None if it is unknown."""
 
     def interested(self, resource_id: str) -> list[str]:
         """Return the controllers whose keys name objects of this resource."""

@@ -8,6 +8,7 @@ from typing import Any
 from kcm.actors.controllers.nodes.node_lifecycle.zones import EvictionLimits, ZoneHealth, ZoneState, zone_state
 from kcm.actors.explanation.case import Case, condition_line
 from kcm.actors.explanation.cause import Cause
+from kcm.actors.explanation.manager_state import ZoneReport
 from kcm.protocols.conditions import find_condition
 from kcm.protocols.nodes import zone_of
 from kcm.protocols.objects import Object, labels_of
@@ -68,6 +69,10 @@ def _not_evicted(case: Case) -> Iterator[Cause]:
     if "NoExecute" in effects:
         return
     zone = zone_of(case.labels)
+    known = case.evidence.manager.zone(zone) if case.evidence.manager is not None else None
+    if known is not None:
+        yield from _in_queue(case, zone, known)
+        return
     health: dict[str, list[int]] = {}
     for node in case.evidence.list(NODES):
         counts = health.setdefault(zone_of(labels_of(node)), [0, 0])
@@ -88,3 +93,26 @@ def _not_evicted(case: Case) -> Iterator[Cause]:
     elif (age := case.evidence.age((case.condition("Ready") or {}).get("lastTransitionTime"))) and age > GRACE:
         summary = "its pods are not evicted yet: the nodes of a zone are tainted one after the other, at a limited rate"
         yield case.cause("eviction-rate", summary, line, controller=controller)
+
+
+def _in_queue(case: Case, zone: str, known: ZoneReport) -> Iterator[Cause]:
+    """Yield why a node has not been tainted yet, from the eviction queue of its zone."""
+    shown = zone or "-"
+    line = f"zone {shown} is in state {known.state}; {known.waiting} nodes wait, at {known.qps} per second"
+    if case.name in known.next_nodes:
+        line += f"; this node is number {known.next_nodes.index(case.name) + 1}"
+    controller, commands = "node-lifecycle-controller", (f"run-kcm ctl rate zone {shown} 1",)
+    if known.paused:
+        summary = "its pods are not evicted: an operator paused the evictions of its zone"
+        yield case.cause("eviction-rate", summary, line, controller=controller, commands=("run-kcm ctl zones",))
+    elif known.spared:
+        summary = "its pods are not evicted: as all zones are disrupted, the manager may be cut off from the nodes"
+        yield case.cause("zone-disruption", summary, line, controller=controller, commands=commands)
+    elif known.state == ZoneState.PARTIAL_DISRUPTION:
+        summary = "too many nodes of its zone fail, so pods are evicted slowly, in a small zone not at all"
+        yield case.cause("zone-disruption", summary, line, controller=controller, commands=commands)
+    elif known.waiting:
+        summary = "its pods are not evicted yet: the nodes of a zone are tainted one after the other, at a limited rate"
+        yield case.cause(
+            "eviction-rate", summary, line, controller=controller, next_attempt=known.due, commands=commands
+        )

@@ -17,7 +17,7 @@ LONG_BUSY = 30.0  # seconds with the same message
 LONG_WAIT = 30.0  # seconds in a queue
 FAILURES = 3  # failed reconciliations in a row that count as a cause
 LASTING = 1.0  # seconds of backoff, from which on failures are not transient
-LIMITED = 0.95  # used part of a rate limit
+HELD = 5.0  # seconds that a command has waited for a limit
 
 
 def not_working(case: Case, names: Iterable[str] = ()) -> Iterator[Cause]:
@@ -116,27 +116,49 @@ def hindered(case: Case) -> Iterator[Cause]:
             yield from _failing(case, state, key)
         if name in controllers_of(case.resource):
             yield from _stale(case, state)
-    for name in controllers_of(case.resource):
+    for name, key in _reports(case):
         state = case.evidence.controller(name)
-        if state is None:
-            continue
-        for key in manager.keys(name, case.resource.id, case.key):
-            if key.queued is not None and case.now - key.queued > LONG_WAIT:
-                limited = state.limited >= LIMITED
-                yield case.cause(
-                    "rate-limited" if limited else "waits-in-queue",
-                    f"{case.key} has waited in queue {key.queue} of {name} for {case.now - key.queued:.0f} s"
-                    + (", whose rate limit is used up" if limited else ""),
-                    controller=name,
-                    since=key.queued,
-                )
-            elif key.taken is not None and case.now - key.taken > LONG_WAIT and key.awaited:
-                yield case.cause(
-                    "rate-limited" if state.limited >= LIMITED else "waits-in-queue",
-                    f"{name} has waited {case.now - key.taken:.0f} s for: {', '.join(key.awaited[:3])}",
-                    controller=name,
-                    since=key.taken,
-                )
+        if state is not None:
+            yield from _waiting(case, state, key)
+
+
+def braked(case: Case) -> Iterator[Cause]:
+    """Yield the storm brake, if it is engaged."""
+    manager = case.evidence.manager
+    leadership = manager.leadership() if manager is not None else None
+    if leadership is not None and leadership.brake:
+        yield case.cause(
+            "storm-brake",
+            f"the storm brake holds deletions and evictions back: {leadership.brake}",
+            since=leadership.brake_since,
+        )
+
+
+def _waiting(case: Case, state: ControllerState, key: KeyReport) -> Iterator[Cause]:
+    """Yield why a key waits: for the storm brake, for a rate limit, for the API server, or in its queue."""
+    now, name = case.now, state.name
+    if key.taken is not None and key.awaited and now - key.taken > HELD:
+        held = list(braked(case)) if any(command.startswith("delete") for command in key.awaited) else []
+        yield from held
+        seconds = now - key.taken
+        limited = f"{state.throttled} commands of client {state.client} wait for its rate limit"
+        if not held and (state.throttled or seconds > LONG_WAIT):
+            yield case.cause(
+                "rate-limited" if state.throttled else "waits-for-server",
+                f"{name} has waited {seconds:.0f} s for: {', '.join(key.awaited[:3])}",
+                limited if state.throttled else "",
+                controller=name,
+                since=key.taken,
+                commands=(f"run-kcm ctl rate client {state.client} 50",) if state.throttled else (),
+            )
+    elif key.queued is not None and now - key.queued > LONG_WAIT:
+        yield case.cause(
+            "rate-limited" if state.throttled else "waits-in-queue",
+            f"{case.key} has waited in queue {key.queue} of {name} for {now - key.queued:.0f} s"
+            + (f", and {state.throttled} commands wait for its rate limit" if state.throttled else ""),
+            controller=name,
+            since=key.queued,
+        )
 
 
 def with_next_attempts(case: Case, causes: Iterable[Cause]) -> list[Cause]:

@@ -31,7 +31,9 @@ MANAGER = frozenset(  # codes that need the state of the manager
         "finalizer-controller",
         "lease-held-elsewhere",
         "missing-owner",
+        "rate-limited",
         "stale-table",
+        "storm-brake",
     }
 )
 # By the code of the first cause, k8sgpt and kubectl-status.
@@ -106,7 +108,7 @@ BY_CODE: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("controller-disabled", "controller-paused"), (SYMPTOM, SYMPTOM)),
     **dict.fromkeys(("controller-hung", "controller-crash-looping", "controller-gave-up"), (SYMPTOM, SYMPTOM)),
     "controller-waits-for-tables": (SYMPTOM, SYMPTOM),
-    "lease-held-elsewhere": (SYMPTOM, SYMPTOM),
+    **dict.fromkeys(("lease-held-elsewhere", "rate-limited", "storm-brake"), (SYMPTOM, SYMPTOM)),
     "stale-table": (NOTHING, SYMPTOM),
     "finalizer-controller": (NOTHING, SYMPTOM),
     "missing-owner": (NOTHING, NOTHING),

@@ -64,11 +64,38 @@ def namespaces_disabled(scene: Scene) -> tuple[str, str]:
     return "namespace", scene.namespace
 
 
+def slow_client(scene: Scene) -> tuple[str, str]:
+    _manager(scene).change("clients", "replicaset-controller", "rate", {"qps": 0.01, "burst": 1})
+    scene.run(2.0)
+    return scene.pod_owner("slow", kind="ReplicaSet", replicas=6)
+
+
+def braked(scene: Scene) -> tuple[str, str]:
+    kind, name = scene.pod_owner("scaled", kind="ReplicaSet", replicas=3)
+    scene.run(15.0)
+    _manager(scene).change("brake", "", "engage", {})
+    scene.run(2.0)
+    scene.merge(kind, name, {"spec": {"replicas": 1}})
+    return kind, name
+
+
+def zone_paused(scene: Scene) -> tuple[str, str]:
+    """Silence one node of three, whose zone is paused: the root is the node, the zone follows."""
+    _manager(scene).change("zones", "hollow:zone-a", "pause", {})
+    scene.run(2.0)
+    silent = {"metadata": {"annotations": {"hollow.kcm.dev/silent": "true"}}}
+    scene.merge("node", "hollow-node-0", silent)
+    return "node", "hollow-node-0"
+
+
 SCENARIOS = (
     Scenario(name="controller is disabled", code="controller-disabled", act=disabled, alone=True),
     Scenario(name="controller is paused", code="controller-paused", act=paused, alone=True),
     Scenario(name="controller of a dependent is disabled", code="controller-disabled", act=disabled_below, alone=True),
     Scenario(name="scaled while its controller pauses", code="controller-paused", act=scaled_while_paused, alone=True),
     Scenario(name="garbage collector is disabled", code="finalizer-controller", act=collector_disabled, alone=True),
+    Scenario(name="rate limit of the controller is used up", code="rate-limited", act=slow_client, alone=True),
+    Scenario(name="storm brake holds deletions back", code="storm-brake", act=braked, alone=True),
+    Scenario(name="evictions of the zone are paused", code="node-lost", act=zone_paused, wait=90.0, alone=True),
     Scenario(name="namespace controller is disabled", code="controller-disabled", act=namespaces_disabled, alone=True),
 )
