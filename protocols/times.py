@@ -45,6 +45,14 @@ def format_time(seconds: float) -> str:
     return _whole(seconds // 1)
 
 
+def describe_time(seconds: float) -> str:
+    """Format as a Time for people: "an unknown time" outside the years 1 to 9999, also for infinity and NaN."""
+    try:
+        return format_time(seconds)
+    except (ValueError, OverflowError):
+        return "an unknown time"
+
+
 def format_micro_time(seconds: float) -> str:
     """Format as a MicroTime, rounded: "2026-01-02T03:04:05.000000Z". Raises ValueError outside the years 1 to 9999."""
     return _moment(seconds).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

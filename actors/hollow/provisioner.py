@@ -20,6 +20,7 @@ from kcm.actors.hollow.behaviour import DRIVER
 from kcm.actors.hollow.intervals import MANY
 from kcm.actors.hollow.scheduler.node_fit import ZONE_LABEL
 from kcm.actors.reconciliation import (
+    Because,
     Change,
     Interest,
     Reconciliation,
@@ -119,6 +120,7 @@ class HollowProvisioner:
         if class_.get("volumeBindingMode") == FIRST_CONSUMER:
             name = annotations_of(claim).get(SELECTED_NODE)
             if name is None:
+                yield Because("waits until the scheduler has chosen a node for its first consumer")
                 return None
             node = self._nodes.get(name)
             if node is None:
@@ -138,6 +140,7 @@ class HollowProvisioner:
         volume = volume_for(claim, class_, zone=zone)
         if self._volumes.get(name_of(volume)) is not None:
             return
+        yield Because(f"requests a volume: provisions {name_of(volume)}{' in zone ' + zone if zone else ''}")
         outcome = yield from must(create(PERSISTENT_VOLUMES, volume), but=(AlreadyExists,))
         if isinstance(outcome, Done):
             text = f"Successfully provisioned volume {name_of(volume)}"
@@ -154,6 +157,7 @@ class HollowProvisioner:
         if is_deleted and (phase_of(volume) != "Released" or self._is_claimed(volume)):
             return None
         if self._attachments.indexed_entries(VOLUME, name):
+            yield Because("is not deleted yet: it is still attached")
             return None  # the deletion of the VolumeAttachment enqueues the volume
         if is_deleted and not is_deleting(volume):
             yield from must(delete(PERSISTENT_VOLUMES, volume), but=(NotFound,))

@@ -14,7 +14,7 @@ from kcm.actors.controllers.workloads.deployment.objects import (
     revision_of,
 )
 from kcm.actors.controllers.workloads.deployment.revisions import next_revision, requested_revision
-from kcm.protocols.integers import INT32, INT64, UINT64, parse_int, parse_uint, wrapped_int64
+from kcm.protocols.integers import INT32, INT64, UINT64, counted, parse_int, parse_uint, wrapped_int64
 from kcm.protocols.percentages import scaled_value
 from kcm.protocols.pods import pod_facts
 from kcm.protocols.selectors import parse_label_selector
@@ -146,3 +146,8 @@ def test_the_next_revision_is_an_int64(revisions: list[str], following: int) -> 
 )
 def test_numbers_beyond_64_bits_wrap_around(number: int, wrapped: int) -> None:
     assert wrapped_int64(number) == wrapped
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 pods"), (1, "1 pod"), (2, "2 pods")])
+def test_noun_is_in_the_plural_unless_the_number_is_one(number: int, text: str) -> None:
+    assert counted(number, "pod") == text

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kcm.protocols.times import format_micro_time, format_time, human_duration, parse_time
+from kcm.protocols.times import describe_time, format_micro_time, format_time, human_duration, parse_time
 
 NEW_YEAR = 1767225600  # 2026-01-01T00:00:00Z
 
@@ -71,6 +71,14 @@ def test_time_of_another_type_is_refused(value: object) -> None:
 def test_seconds_as_a_time(seconds: float, text: str, micro: str) -> None:
     assert format_time(seconds) == text
     assert format_micro_time(seconds) == micro
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.5, "1970-01-01T00:00:00Z"), (1e18, "an unknown time"), (float("-inf"), "an unknown time")],
+)
+def test_time_for_people_is_never_an_error(seconds: float, text: str) -> None:
+    assert describe_time(seconds) == text
 
 
 @pytest.mark.parametrize("seconds", [1e12, -1e12, 1e300, float("nan"), float("inf"), float("-inf")])

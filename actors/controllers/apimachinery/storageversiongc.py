@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import (
+    Because,
     Change,
     Interest,
     Reconciliation,
@@ -113,6 +114,7 @@ class StorageVersionCollector:
         for version in versions.get("items") or ():
             remaining = [server for server in servers_of(version) if server.get("apiServerID") != name]
             if len(remaining) < len(servers_of(version)):
+                yield Because(f"API server {name} has ended: removes it from {name_of(version)}")
                 yield from self._write(version, remaining)
         return None
 
@@ -130,6 +132,7 @@ class StorageVersionCollector:
                 if isinstance(lease, Done) and is_identity(decode_object(lease.body)):
                     remaining.append(server)
         if len(remaining) < len(servers_of(version)):
+            yield Because(f"has {len(servers_of(version)) - len(remaining)} API servers without a Lease: removes them")
             yield from self._write(version, remaining)
         return None
 

@@ -31,10 +31,11 @@ import orjson
 from kcm.actors.controllers.apimachinery.namespace.served import survey_resources
 from kcm.actors.controllers.shared.served_kinds import KINDS_ONLY, ServedKinds
 from kcm.actors.options import ControllerOptions, Options
-from kcm.actors.reconciliation import Interest, Reconciliation, Retry, Step, Watch, apply, call, itself, must
+from kcm.actors.reconciliation import Because, Interest, Reconciliation, Retry, Step, Watch, apply, call, itself, must
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.discovery.documents import GroupVersion
 from kcm.protocols.discovery.survey import ROOTS
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.commands import Fetch
 from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.messages.outcomes import Done, Forbidden, Invalid, NotFound
@@ -243,9 +244,13 @@ class PolicyStatus:
         check = partial(policy_warnings, policy, kinds, documents)
         warnings, missing = yield from call(check, timeout=CHECK_WITHIN)
         if missing:
+            yield Because(f"the schemas of {', '.join(missing)} are not published: checks again until they are")
             now = self._clock.monotonic()
             if now < self._without_schema.setdefault(key, now) + PUBLISHED_WITHIN:
                 raise Retry(f"the schemas of {missing} are not published", after=SCHEMA_RETRY)
+        yield Because(
+            f"type-checked its expressions for {counted(len(kinds), 'kind')}: {counted(len(warnings), 'warning')}"
+        )
         body = {"metadata": {"name": key, "uid": uid_of(policy)}, "status": checked_status(policy, warnings)}
         command = apply(VALIDATING_ADMISSION_POLICIES, body, force=True, manager=MANAGER, subresource="status")
         outcome = yield from must(command, but=(NotFound,))

@@ -27,8 +27,9 @@ from kcm.actors.controllers.bootstrap.token_secrets import (
     signing_token,
     token_id_of,
 )
-from kcm.actors.reconciliation import Change, Interest, Reconciliation, Watch, itself, must, update
+from kcm.actors.reconciliation import Because, Change, Interest, Reconciliation, Watch, itself, must, update
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, make_key, name_of, split_key
@@ -58,6 +59,7 @@ class BootstrapSigner:
         data = found.get("data") or {}
         content = data.get(CONTENT)
         if content is None:
+            yield Because(f"has no {CONTENT} to sign")
             self._log.debug("nothing to sign", key=key, lacks=CONTENT)
             return None
         now = self._clock.now()
@@ -68,6 +70,9 @@ class BootstrapSigner:
                 signatures.setdefault(kept, data[kept])
         present = {field: value for field, value in data.items() if field.startswith(SIGNATURE)}
         if signatures != present:
+            yield Because(
+                f"has {counted(len(present), 'signature')}, valid tokens give {len(signatures)}: signs it again"
+            )
             rest = {field: value for field, value in data.items() if field not in present}
             outcome = yield from must(update(CONFIGMAPS, {**found, "data": {**rest, **signatures}}), but=(NotFound,))
             if isinstance(outcome, Done):

@@ -14,12 +14,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kcm.actors.controllers.bootstrap.token_secrets import NAMESPACE, OF_TYPE, TYPE, expiry_of, requeue_until
-from kcm.actors.reconciliation import Interest, Reconciliation, Watch, delete, itself, must
+from kcm.actors.reconciliation import Because, Interest, Reconciliation, Watch, delete, itself, must
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import SECRETS
+from kcm.protocols.times import describe_time
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.tables import Tables
 
@@ -39,7 +40,9 @@ class TokenCleaner:
             return None
         now = self._clock.now()
         if expiry > now:
+            yield Because(f"expires at {describe_time(expiry)}")
             return requeue_until(expiry, now=now)
+        yield Because(f"expired at {describe_time(expiry)}: deletes it")
         outcome = yield from must(delete(SECRETS, secret, unchanged=True), but=(NotFound,))
         if isinstance(outcome, Done):
             self._log.info("expired token deleted", key=key)

@@ -34,7 +34,7 @@ from kcm.actors.controllers.certificates.shared.requests import (
     spec_of,
     status_of,
 )
-from kcm.actors.reconciliation import Reconciliation, RetryQuietly, Step, create, must_object, step, update
+from kcm.actors.reconciliation import Because, Reconciliation, RetryQuietly, Step, create, must_object, step, update
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec
 from kcm.protocols.objects import Key, Object
 from kcm.protocols.resources import Resource
@@ -151,11 +151,17 @@ class Approver:
                 continue
             tried.append(recognizer.subresource)
             if (yield from self._is_allowed(request, recognizer.subresource)):
+                user = spec_of(request).get("username")
+                yield Because(
+                    f"approves it: user {user} may create certificatesigningrequests/{recognizer.subresource}"
+                )
                 change = update(
                     CERTIFICATE_SIGNING_REQUESTS, with_approval(request, recognizer.message), subresource="approval"
                 )
                 yield from must_object(change)
                 return None
+        if not tried:
+            yield Because("is not approved automatically: it is not for the client certificate of a kubelet")
         if tried:
             because = f"as [{' '.join(tried)}] but subject access review was not approved"
             raise RetryQuietly(f"recognized csr {quote(key)} {because}")

@@ -19,8 +19,9 @@ from msgspec.structs import replace
 
 from kcm.actors.options import Options
 from kcm.actors.options.versions import BINARY
-from kcm.actors.reconciliation import Reconciliation, batches, delete, together
+from kcm.actors.reconciliation import Because, Reconciliation, batches, delete, together
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
 from kcm.protocols.objects import Object, metadata
@@ -77,6 +78,8 @@ class PodRequestCleaner:
         Raises CommandError for the first failed deletion, after all deletions have been sent.
         """
         expired = [entry for entry in self._requests.entries() if self._is_expired(entry)]
+        if expired:
+            yield Because(f"deletes {counted(len(expired), 'PodCertificateRequest')} older than {LIFE:.0f} s")
         failures: list[CommandError] = []
         for batch in batches(expired, BATCH):
             commands = [delete(self._resource, entry, depends_on=((self._resource, entry.key),)) for entry in batch]

@@ -32,8 +32,9 @@ from kcm.actors.controllers.certificates.shared.requests import (
     is_issued,
     status_of,
 )
-from kcm.actors.reconciliation import Reconciliation, Step, batches, call, delete, step, together
+from kcm.actors.reconciliation import Because, Reconciliation, Step, batches, call, delete, step, together
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound
 from kcm.protocols.objects import Object, metadata
@@ -50,6 +51,7 @@ PERIOD = 3600.0  # seconds between two passes
 AFTER_APPROVAL = AFTER_DENIAL = 3600.0
 PENDING = 24 * 3600.0
 BATCH = 100  # number of concurrent deletions, and of certificates that one call parses
+MOST_NAMED = 5  # requests that a reason names
 
 EXPIRED = "Cleaning CSR as the associated certificate is expired."
 
@@ -153,6 +155,11 @@ class RequestCleaner:
     @step
     def _delete(self, entries: Sequence[Entry]) -> Step[list[CommandError]]:
         """Delete these CertificateSigningRequests. Returns the errors of failed deletions, which are also logged."""
+        if entries:
+            names = ", ".join(entry.key for entry in entries[:MOST_NAMED])
+            yield Because(
+                f"deletes {counted(len(entries), 'request')} that are finished, expired or pending too long: {names}"
+            )
         failures: list[CommandError] = []
         for batch in batches(entries, BATCH):
             depends = [((CERTIFICATE_SIGNING_REQUESTS, entry.key),) for entry in batch]

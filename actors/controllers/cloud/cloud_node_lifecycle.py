@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Step, Watch, delete, itself, must, patch, record
+from kcm.actors.reconciliation import (
+    Because,
+    Reconciliation,
+    RequeueAfter,
+    Step,
+    Watch,
+    delete,
+    itself,
+    must,
+    patch,
+    record,
+)
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.messages.cloud import NOT_SUPPORTED, InstanceExists, InstanceIsShutDown
 from kcm.protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outcome
@@ -57,6 +68,7 @@ class CloudNodeLifecycleReconciler:
             return None
         left = self._called.get(key, float("-inf")) + self._period - self._clock.monotonic()
         if left > EPSILON:
+            yield Because(f"is not ready: asks the cloud for its instance again in {left:.0f} s")
             return RequeueAfter(left)
         self._called[key] = self._clock.monotonic()
         yield from self._check_instance(entry)
@@ -75,8 +87,10 @@ class CloudNodeLifecycleReconciler:
         if not exists:
             entry = self._still_not_ready(checked)
             if entry is not None:
+                yield Because("is not ready, and its instance does not exist in the cloud: deletes it")
                 yield from self._delete(entry)
             return
+        yield Because("is not ready, and its instance exists in the cloud")
         if self._can_shut_down:
             outcome = yield InstanceIsShutDown(checked.raw)
             if isinstance(outcome, Invalid) and outcome.code == NOT_SUPPORTED:
@@ -115,6 +129,9 @@ class CloudNodeLifecycleReconciler:
         node = self._nodes.object_of(entry)
         if has_shutdown_taint(node) == shut_down:
             return
+        yield Because(
+            f"its instance is {'shut down: adds' if shut_down else 'not shut down: removes'} the taint {SHUTDOWN}"
+        )
         body = shutdown_patch(node, shut_down=shut_down, now=self._clock.now())
         outcome = yield from must(patch(NODES, entry.key, body), but=(NotFound,))
         if isinstance(outcome, Done):

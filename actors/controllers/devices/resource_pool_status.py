@@ -17,10 +17,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kcm.actors.controllers.devices.device_taint_eviction.evictions import PoolSlice, newest
-from kcm.actors.reconciliation import Reconciliation, Step, delete, update
+from kcm.actors.reconciliation import Because, Reconciliation, Step, delete, update
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Pass, Queue
 from kcm.actors.reconciliation.watches import Change, Watch
 from kcm.protocols.device_taints import allocated_devices, slice_facts
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import Key, Object, key_of, name_of
@@ -152,7 +153,9 @@ class ResourcePoolStatusReconciler:
         limit = spec.get("limit")
         limit = DEFAULT_LIMIT if limit is None else limit
         if any("validationError" in pool for pool in pools[:limit]):
+            yield Because(f"waits until the driver {driver} has published all slices of its pools")
             raise IncompletePoolError("incomplete pools detected, requeueing")
+        yield Because(f"counts the devices of {counted(len(pools), 'pool')} of driver {driver}")
         status = request_status(pools, limit, self._clock.now())
         command = update(RESOURCE_POOL_STATUS_REQUESTS, {**request, "status": status}, subresource="status")
         outcome = yield command
@@ -181,6 +184,7 @@ class ResourcePoolStatusReconciler:
             if is_expired(request, self._clock.now()):
                 deleted += yield from self._delete(request)
         if deleted:
+            yield Because(f"deleted {counted(deleted, 'expired request')}")
             self._log.info("Cleanup completed", deletedCount=deleted)
         return None
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcm.actors.reconciliation import Change, Reconciliation, Watch, apply, must
+from kcm.actors.reconciliation import Because, Change, Reconciliation, Watch, apply, must
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Index, Queue
 from kcm.protocols.messages.outcomes import Done
 from kcm.protocols.objects import Key, Object, labels_of, name_of, resource_version_of, uid_of
@@ -78,7 +78,9 @@ class ClusterRoleAggregation:
             return None
         for unreadable in self._roles.unreadable():
             if not set(current) <= set(wanted):
+                yield Because(f"keeps its rules, as ClusterRole {unreadable.key} is unreadable and may contain them")
                 raise UnreadableError(CLUSTER_ROLES, unreadable)
+        yield Because(f"its {len(current)} rules differ from the {len(wanted)} of the selected ClusterRoles: sets them")
         meta = {"name": key, "uid": uid_of(role), "resourceVersion": resource_version_of(role)}
         applying = apply(CLUSTER_ROLES, {"metadata": meta, "rules": rule_objects(wanted)}, force=True, manager=MANAGER)
         outcome = yield from must(applying)

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from kcm.actors.controllers.identity.token_secrets import OF_TYPE, account_name, account_uid, secrets_of
 from kcm.actors.options import ControllerOptions, Options
-from kcm.actors.reconciliation import Read, Reconciliation, delete, get_live, must, patch, together
+from kcm.actors.reconciliation import Because, Read, Reconciliation, delete, get_live, must, patch, together
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Pass
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.outcomes import Done, NotFound
@@ -37,7 +38,7 @@ from kcm.protocols.objects import (
     uid_of,
 )
 from kcm.protocols.resources import CONFIGMAPS, PODS, SECRETS, SERVICE_ACCOUNTS
-from kcm.protocols.times import format_time, parse_time
+from kcm.protocols.times import describe_time, format_time, parse_time
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.flags.values import DURATION
 from kcm.runtime.scheduling.clock import Clock
@@ -120,13 +121,20 @@ class LegacyTokenCleaner:
         if isinstance(outcome, Done):
             since = read_date((decode_object(outcome.body).get("data") or {}).get(SINCE) or "")
         if since is None:
+            yield Because(f"deletes nothing: the ConfigMap {TRACKING} has no valid date since which tokens are tracked")
             self._log.error("start of token usage tracking is unknown, deleting nothing", key=TRACKING)
             return None
         now = self._clock.now()
         # Tracking may have begun late on the day `since`, so one more day must have passed.
         if now < since + DAY + self._period:
+            start = describe_time(since + DAY + self._period)
+            yield Because(f"deletes nothing before {start}: tokens are tracked since {describe_time(since)}")
             return None
         commands = list(self._commands(now))
+        if commands:
+            yield Because(
+                f"{counted(len(commands), 'token Secret')} unused for the clean-up period: marks or deletes them"
+            )
         outcomes = yield from together(commands)
         failures = [
             CommandError(command, outcome)

@@ -18,7 +18,7 @@ from kcm.actors.controllers.identity.root_ca import check_root_ca, root_ca
 from kcm.actors.controllers.identity.service_accounts import ACTIVE, its_namespace
 from kcm.actors.controllers.identity.sync_metrics import SyncMetrics, families
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
-from kcm.actors.reconciliation import Change, Interest, Reconciliation, Step, Watch, create, must, update
+from kcm.actors.reconciliation import Because, Change, Interest, Reconciliation, Step, Watch, create, must, update
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import Done, NotFound
@@ -64,12 +64,14 @@ class RootCaPublisher:
         self._configmaps.require(key)
         found = self._configmaps.get(key)
         if found is None:
+            yield Because(f"has no ConfigMap {NAME}: creates it")
             yield from self._create(namespace, key)
             return
         # The annotation must exist, but its text is not compared: otherwise this controller and a controller of another
         # release, with another text, would overwrite each other's annotation endlessly.
         if (found.get("data") or {}) == self._data and annotations_of(found).get(ANNOTATION):
             return
+        yield Because(f"ConfigMap {NAME} differs from the root certificates: restores it")
         meta = {**metadata(found), "annotations": {**annotations_of(found), ANNOTATION: DESCRIPTION}}
         yield from must(update(CONFIGMAPS, {**found, "metadata": meta, "data": dict(self._data)}))
         self._log.info("root certificates restored", key=key)

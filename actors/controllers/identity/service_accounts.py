@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kcm.actors.controllers.identity.options import ServiceAccountOptions
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
-from kcm.actors.reconciliation import Change, Interest, Reconciliation, Watch, create, itself
+from kcm.actors.reconciliation import Because, Change, Interest, Reconciliation, Watch, create, itself
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import AlreadyExists, Done
@@ -41,6 +41,7 @@ class ServiceAccounts:
         self._accounts.require(key)
         if self._accounts.entry(key) is not None:
             return None
+        yield Because("has no service account default: creates it")
         creation = create(SERVICE_ACCOUNTS, {"metadata": {"name": NAME, "namespace": namespace}})
         outcome = yield creation
         if isinstance(outcome, Done):

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kcm.actors.controllers.identity.root_ca import check_root_ca, root_ca
 from kcm.actors.controllers.identity.sync_metrics import SyncMetrics, families
 from kcm.actors.reconciliation import (
+    Because,
     Change,
     Enqueue,
     Reconciliation,
@@ -33,6 +34,7 @@ from kcm.actors.reconciliation import (
 )
 from kcm.actors.reconciliation.discovered import Discovered
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.discovery import ServedResource, TablesChanged
 from kcm.protocols.messages.lifecycle import Restarted
 from kcm.protocols.messages.outcomes import NotFound
@@ -83,6 +85,7 @@ class TrustBundlePublisher:
 
     def reconcile(self, _key: str) -> Reconciliation:
         if not self._bundle:
+            yield Because("publishes nothing: the root certificates are unknown (--root-ca-file)")
             return None
         for resource in self._tables.discovered():
             yield from self._metrics.measure(self._publish(resource))
@@ -93,10 +96,12 @@ class TrustBundlePublisher:
         bundles.require(self._name)
         found = bundles.get(self._name)
         if found is None:
+            yield Because(f"publishes the ClusterTrustBundle {self._name}, which does not exist")
             spec = {"signerName": SIGNER, "trustBundle": self._bundle}
             yield from must(create(resource, {"metadata": {"name": self._name}, "spec": spec}))
             self._log.info("trust bundle published", key=self._name)
         elif found["spec"].get("trustBundle") != self._bundle:
+            yield Because(f"restores the ClusterTrustBundle {self._name}, which was changed")
             yield from must(update(resource, {**found, "spec": {**found["spec"], "trustBundle": self._bundle}}))
             self._log.info("trust bundle restored", key=self._name)
         others = [
@@ -104,6 +109,8 @@ class TrustBundlePublisher:
             for entry in bundles.entries()
             if entry.key != self._name and (bundles.object_of(entry).get("spec") or {}).get("signerName") == SIGNER
         ]
+        if others:
+            yield Because(f"deletes {counted(len(others), 'ClusterTrustBundle')} of earlier root certificates")
         yield from must_all([delete(resource, entry, depends_on=(resource,)) for entry in others], but=(NotFound,))
         for entry in others:
             self._log.info("deleted replaced trust bundle", key=entry.key)

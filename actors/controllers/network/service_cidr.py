@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from kcm.actors.reconciliation import (
+    Because,
     Change,
     CommandError,
     Done,
@@ -201,6 +202,7 @@ class ServiceCidrs:
         if is_deleting(found):
             return (yield from self._finish(key, found))
         if FINALIZER not in finalizers_of(found):
+            yield Because(f"lacks the finalizer {FINALIZER}: adds it")
             body = {"metadata": {"finalizers": [FINALIZER]}}
             yield from must(patch(SERVICE_CIDRS, key, body, patch_type=PatchType.STRATEGIC), but=(NotFound,))
             self._log.info("Added protection finalizer to ServiceCIDR", v=4, key=key)
@@ -217,11 +219,15 @@ class ServiceCidrs:
         """Remove the finalizer of a ServiceCIDR that is being deleted, unless addresses depend on it."""
         self._seconds_deleted(key, found)  # records the time of the first observation
         addresses = [found for family in (IPV4, IPV6) for found in self._addresses.indexed(ALLOCATED, family)]
-        if self._is_blocked(found, self._cidrs.objects(), addresses):
+        if address := self._blocking_address(found, self._cidrs.objects(), addresses):
+            yield Because(f"is being deleted: keeps its finalizer, as no other ServiceCIDR contains {address}")
             yield from self._set_condition(found, IS_TERMINATING)
             return None
         left = GRACE_PERIOD - self._seconds_deleted(key, found)
         if left > 0:
+            yield Because(
+                f"is being deleted: keeps its finalizer for {left:.0f} s, for API servers that still allocate"
+            )
             return RequeueAfter(left)
         if FINALIZER not in finalizers_of(found):
             return None
@@ -229,9 +235,11 @@ class ServiceCidrs:
         # The addresses first: one that is allocated after that is in a ServiceCIDR that the second list contains.
         addresses = (yield from must_object(list_live(IP_ADDRESSES, label_selector=of_allocator))).get("items") or []
         service_cidrs = (yield from must_object(list_live(SERVICE_CIDRS))).get("items") or []
-        if self._is_blocked(found, service_cidrs, addresses):
+        if address := self._blocking_address(found, service_cidrs, addresses):
+            yield Because(f"is being deleted: keeps its finalizer, as no other ServiceCIDR contains {address}")
             yield from self._set_condition(found, IS_TERMINATING)
             return None
+        yield Because("is being deleted, and no address depends on it: removes its finalizer")
         yield from self._release(key, found)
         return None
 
@@ -244,7 +252,8 @@ class ServiceCidrs:
             self._deleted_at[key] = uid, since
         return max(now - since, self._clock.now() - parse_time(metadata(found)["deletionTimestamp"]))
 
-    def _is_blocked(self, found: Object, service_cidrs: Iterable[Object], addresses: Iterable[Object]) -> bool:
+    def _blocking_address(self, found: Object, service_cidrs: Iterable[Object], addresses: Iterable[Object]) -> str:
+        """Return an address that depends on the ServiceCIDR, or ""."""
         name = name_of(found)
         present = [
             service_cidr
@@ -253,13 +262,13 @@ class ServiceCidrs:
         ]
         if has_parents(found, present):
             self._log.info("Deleting ServiceCIDR contained in other ServiceCIDR", key=name)
-            return False
+            return ""
         address = blocking_address(found, present, addresses)
         if address:
             self._log.info("Deleting ServiceCIDR blocked by IP address", key=name, address=address)
         else:
             self._log.info("Deleting ServiceCIDR no longer have orphan IPs", key=name)
-        return bool(address)
+        return address
 
     def _release(self, key: Key, found: Object) -> Step[None]:
         self._releasing[key] = uid_of(found)
@@ -278,6 +287,7 @@ class ServiceCidrs:
             (current.get(field) or "") == getattr(ready, field) for field in ready.__struct_fields__
         ):
             return
+        yield Because(f"sets the condition Ready to {ready.status}")
         self._log.info(
             "Updating ServiceCIDR condition", v=2, key=name_of(found), status=ready.status, reason=ready.reason
         )

@@ -83,7 +83,7 @@ class Reason(StrEnum):
 _WORDS = {
     Reason.TERMINATED: "terminated ones above --terminated-pod-gc-threshold",
     Reason.OUT_OF_SERVICE: "terminating on nodes that are out of service",
-    Reason.ORPHANED: "whose nodes do not exist",
+    Reason.ORPHANED: "bound to nodes that do not exist",
     Reason.UNSCHEDULED: "terminating and never bound to a node",
 }
 

@@ -50,7 +50,7 @@ from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, decode_object, split_key, uid_of
 from kcm.protocols.resources import NODES, PODS
-from kcm.protocols.times import format_time
+from kcm.protocols.times import describe_time
 from kcm.protocols.tolerations import find_toleration
 from kcm.runtime.metrics.registry import Family
 from kcm.runtime.scheduling.clock import Clock
@@ -195,7 +195,9 @@ class TaintEvictionReconciler:
             return None
         seconds = eviction.due - self._clock.monotonic()
         if seconds > 0:
-            yield Because(f"evicts it at {format_time(self._clock.now() + seconds)}: {self._taints_of(eviction.node)}")
+            yield Because(
+                f"evicts it at {describe_time(self._clock.now() + seconds)}: {self._taints_of(eviction.node)}"
+            )
             return RequeueAfter(seconds)
         yield Because(f"evicts it: {self._taints_of(eviction.node)}, which it does not tolerate any longer")
         yield from self._evict(key, eviction)

@@ -80,8 +80,10 @@ class AttributesClassProtection:
                 return None
             changed = without_finalizer(found, ATTRIBUTES_CLASS_PROTECTION)
         if changed is not None:
-            verb = "is unused: removes its" if is_deleting(found) else "lacks the"
-            yield Because(f"{verb} finalizer {ATTRIBUTES_CLASS_PROTECTION}")
+            unused = is_deleting(found)
+            yield Because(
+                f"{'is unused: removes' if unused else 'is not protected: adds'} {ATTRIBUTES_CLASS_PROTECTION}"
+            )
             yield from must(update(VOLUME_ATTRIBUTES_CLASSES, changed), but=(NotFound,))
         return None
 

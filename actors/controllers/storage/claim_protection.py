@@ -45,7 +45,6 @@ from kcm.actors.reconciliation import (
 )
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.conditions import find_condition
-from kcm.protocols.integers import counted
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, controller_of, is_deleting, key_of, metadata, name_of, split_key, uid_of
@@ -185,12 +184,10 @@ class ClaimProtection:
             yield from must(update(PERSISTENT_VOLUME_CLAIMS, protected), but=(NotFound,))
         elif self._seems_unused(claim):
             yield from self._unprotect(key)
-        elif is_deleting(claim):
-            users = [name_of(pod) for pod in self._pods.indexed(CLAIMS, key) if uses(pod, claim)]
-            if users:
-                yield Because(
-                    f"keeps the finalizer {CLAIM_PROTECTION}: used by {counted(len(users), 'pod')}, such as {users[0]}"
-                )
+        elif is_deletion_candidate(claim, CLAIM_PROTECTION):
+            user = next((pod for pod in self._pods.indexed(CLAIMS, key) if uses(pod, claim)), None)
+            if user is not None:
+                yield Because(f"keeps the finalizer {CLAIM_PROTECTION}: pod {name_of(user)} uses it")
         return None
 
     def _update_unused(self, key: Key) -> Step[None]:

@@ -31,7 +31,7 @@ from kcm.protocols.field_types import COUNT, TEXT, TIME, check
 from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import Key, Object, decode_object, is_deleting, key_of
 from kcm.protocols.resources import JOBS
-from kcm.protocols.times import format_time, parse_time
+from kcm.protocols.times import describe_time, parse_time
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.metrics.registry import Family
 from kcm.runtime.scheduling.clock import Clock
@@ -117,7 +117,7 @@ class TtlAfterFinished:
         if left is None or left > 0:
             if left is None:
                 return None
-            yield Because(f"is deleted at {format_time(self._clock.now() + left)} (ttlSecondsAfterFinished)")
+            yield Because(f"is deleted at {describe_time(self._clock.now() + left)} (ttlSecondsAfterFinished)")
             return RequeueAfter(left)
         # The TTL may have been extended, and the table may be stale.
         found = yield from must(get_live(JOBS, key), but=(NotFound,))

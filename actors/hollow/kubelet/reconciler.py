@@ -32,6 +32,7 @@ from kcm.actors.hollow.scheduler.demand import Port, host_ports, pod_requests
 from kcm.actors.hollow.scheduler.devices.claim_facts import PODS_BY_DEVICE_CLAIM
 from kcm.actors.hollow.scheduler.node_fit import is_taken, node_view
 from kcm.actors.reconciliation import (
+    Because,
     Change,
     Interest,
     Reconciliation,
@@ -151,6 +152,7 @@ class HollowKubelet:
         now = self._clock.now()
         quiet = behaviour.silence(node, now=now)
         if quiet.silent:
+            yield Because(f"its node {facts.node} is silent, as an annotation requests")
             return None if quiet.until is None else look_again(due=quiet.until, now=now)
         pod = self._pods.object_of(entry)
         if facts.deleting:
@@ -165,7 +167,11 @@ class HollowKubelet:
         elif not pod_status.has_started(pod) and self._lacks_ports(entry, pod):
             plan = pod_status.without_ports(pod, now=now)
         else:
-            plan = self._waiting(entry, pod, node, now=now) or self._running(entry, pod, node, now=now)
+            waiting = self._waiting(entry, pod, node, now=now)
+            if waiting is not None:
+                why = waiting.events[0].message if waiting.events else ""
+                yield Because(f"waits for its volumes and ResourceClaims{': ' + why if why else ''}")
+            plan = waiting or self._running(entry, pod, node, now=now)
         for pod_event in plan.events:
             path = _field_path(pod, pod_event)
             event = record(PODS, pod, pod_event.type, pod_event.reason, pod_event.message, field_path=path)

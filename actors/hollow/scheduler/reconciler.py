@@ -29,7 +29,7 @@ from kcm.actors.hollow.scheduler.search import NodeSearch
 from kcm.actors.hollow.scheduler.snapshot import NodeSnapshot
 from kcm.actors.hollow.scheduler.unschedulable import MOST_BACKOFF, UnschedulablePods
 from kcm.actors.hollow.scheduler.volumes import PodVolumes, UnresolvableError
-from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Step, merge_status, must, record
+from kcm.actors.reconciliation import Because, Reconciliation, RequeueAfter, Step, merge_status, must, record
 from kcm.protocols.conditions import changed_condition
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create
@@ -88,11 +88,13 @@ class HollowScheduler:
         if not _is_ours(pod):
             return None
         if self._devices is not None and has_claims(pod) and self._devices.is_gated(pod):
+            yield Because("waits until its ResourceClaims exist")
             return None  # a change of the pod or of its claims enqueues it
         demand = placements.shared(demand_of(pod, controller=entry.controller))
         self._snapshot.refresh()
         later = self._too_early(key, pod, demand, placements)
         if later is not None:
+            yield Because("waits: nothing has changed since it was found unschedulable")
             return later
         self._look_at_nomination(key, entry, pod, demand)
         attempt = SchedulingAttempt(key, entry, pod, demand)
@@ -119,6 +121,7 @@ class HollowScheduler:
             return (yield from self._give_up(attempt, placements, message, rejections))
         if not (yield from self._prepare(attempt, chosen)):
             self._prepared[key] = chosen.name
+            yield Because(f"node {chosen.name} is chosen: waits until its claims are bound")
             return RequeueAfter(MOST_BACKOFF)  # its claims are being bound, and their changes enqueue the pod
         yield from self._bind(attempt, Placement(entry.uid, chosen.name, demand, assumed=True), placements)
         return None
@@ -216,6 +219,7 @@ class HollowScheduler:
         }
         command = Create(PODS.id, namespace, encode_object(binding), name=name, subresource="binding")
         placements.put(key, placement)
+        yield Because(f"binds it to node {placement.node}")
         outcome = yield command
         if isinstance(outcome, Done):
             yield record(PODS, pod, "Normal", "Scheduled", f"Successfully assigned {key} to {placement.node}")
@@ -266,6 +270,7 @@ class HollowScheduler:
         key, pod, demand = attempt.key, attempt.pod, attempt.demand
         changes = self._changes(pod, placements)
         backoff = self._unschedulable.failed(key, demand, changes=changes, now=self._clock.monotonic())
+        yield Because(f"{message}; tries again in {backoff:.0f} s or after a change")
         yield record(PODS, pod, "Warning", "FailedScheduling", message)
         status = pod.get("status") or {}
         condition = changed_condition(

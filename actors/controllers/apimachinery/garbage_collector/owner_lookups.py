@@ -20,7 +20,18 @@ from kcm.actors.controllers.apimachinery.garbage_collector.items import (
 )
 from kcm.actors.controllers.apimachinery.garbage_collector.lookups import Lookup, Lookups
 from kcm.actors.controllers.apimachinery.garbage_collector.owners import KnownOwners
-from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Retry, Step, get_live, perform, together
+from kcm.actors.reconciliation import (
+    Because,
+    Enqueue,
+    Reconciliation,
+    RequeueAfter,
+    Retry,
+    Step,
+    get_live,
+    perform,
+    together,
+)
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.outcomes import Done, NotFound, Outcome
@@ -63,6 +74,7 @@ class OwnerLookups:
         outcome = yield from perform(command)
         live = self._live_owner(item, resource, command, outcome, removed=removed)
         if live is not None:
+            yield Because("exists, although no table contains it: its dependents are kept")
             return (yield from self._handle_uncached(item, live, dependents))
         yield from self._handle_absent(item, dependents)
         return None
@@ -90,6 +102,7 @@ class OwnerLookups:
 
     def _handle_absent(self, item: Item, dependents: Sequence[tuple[Lister, Entry]]) -> Step[None]:
         self._owners.record_absent([item])
+        yield Because(f"does not exist: checks its {counted(len(dependents), 'dependent')}")
         yield from enqueue_for_deletion(dependents)
 
     def _handle_uncached(self, item: Item, live: Object, dependents: Sequence[tuple[Lister, Entry]]) -> Reconciliation:

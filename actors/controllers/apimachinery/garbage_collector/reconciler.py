@@ -65,6 +65,7 @@ from kcm.actors.controllers.apimachinery.garbage_collector.ownership import (
     without_owners,
 )
 from kcm.actors.reconciliation import (
+    Because,
     DebugPage,
     Enqueue,
     Reconciliation,
@@ -76,6 +77,7 @@ from kcm.actors.reconciliation import (
     record,
     remove_finalizer,
 )
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Patch
 from kcm.protocols.messages.discovery import TablesChanged
@@ -99,6 +101,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 RECHECKED = 5000  # maximum number of objects with misplaced owners that are kept in memory
+MOST_NAMED = 3  # dependents that a reason names
 LOGGED = 10  # maximum number of uids in a log line
 
 
@@ -153,6 +156,7 @@ class GarbageCollectorReconciler:
         is unknown, nothing is done, and the object is checked again later. Source: attemptToDeleteItem.
         """
         if self._lookups.is_under_way(item, entry.resource_version):
+            yield Because("waits until its owners have been read from the server")
             yield Enqueue(LOOKUP_QUEUE, item)  # which enqueues the object again when all of its owners are known
             return None
         obj = lister.object_of(entry)
@@ -161,14 +165,17 @@ class GarbageCollectorReconciler:
         if ownership.has(OwnerState.MISPLACED):  # permanent: only the event depends on another check
             self._lookups.forget(item)
             misplaced = {owner for _, owner in ownership.items(OwnerState.MISPLACED)}
+            yield Because("is kept: an owner reference names a kind that cannot own it from another namespace")
             if self._rechecked.get(item) or self._owners.in_other_namespaces(misplaced) == misplaced:
                 return None
             self._rechecked.put(item, True)
             return RequeueAfter(UNCACHED_CHECK)  # once, because the table of its owner may be stale
         if ownership.has(OwnerState.UNKNOWN_KIND):
             self._log.debug("owner of a kind that is not served", key=str(item))
+            yield Because("is kept: the kind of an owner is not served")
             return RequeueAfter(KIND_CHECK)
         if ownership.has(OwnerState.UNSEEN):
+            yield Because("an owner is in no table: reads it from the server")
             yield Enqueue(LOOKUP_QUEUE, item)
             return None
         dangling, waiting = ownership.of(OwnerState.ABSENT, OwnerState.WAITING), ownership.of(OwnerState.WAITING)
@@ -177,11 +184,13 @@ class GarbageCollectorReconciler:
             return None
         if ownership.has(OwnerState.SOLID):
             uids = sorted({reference["uid"] for reference in dangling})
+            yield Because(f"another owner keeps it: removes {counted(len(uids), 'reference')} to owners that do not")
             self._log.info("owner references removed", key=str(item), owners=uids[:LOGGED], count=len(uids))
             yield from self._patcher.patch_all([(lister, obj)], _removal_of(uids))
             self._lookups.forget(item)
             return None
         if waiting and self._owners.may_still_sync():
+            yield Because("waits until all tables have synced, as dependents may be missing in them")
             return RequeueAfter(SYNC_CHECK)
         depends_on = [(owner_lister.resource, owner.key) for owner_lister, owner in self._waiting_owners(ownership)]
         dependents = self._tables.dependents(entry.uid) if waiting else []
@@ -197,6 +206,8 @@ class GarbageCollectorReconciler:
             propagation = "Foreground"
         else:
             propagation = _requested_propagation(obj)
+        why = "its owner waits for its dependents" if waiting else "none of its owners exists"
+        yield Because(f"{why}: deletes it with propagation {propagation}")
         self._log.info("object deleted", key=str(item), propagation=propagation)
         yield from self._delete(lister, entry, obj, propagation=propagation, depends_on=depends_on)
         self._lookups.forget(item)
@@ -282,8 +293,10 @@ class GarbageCollectorReconciler:
             return RequeueAfter(SYNC_CHECK)
         dependents = self._tables.dependents(entry.uid)
         if any(of.blocks(dependent, entry.uid) for of, dependent in dependents):
+            yield Because(f"foreground deletion: waits for {_dependents_in_words(dependents)}")
             yield from enqueue_for_deletion([dependent for dependent in dependents if not is_deleting(*dependent)])
             return None
+        yield Because(f"foreground deletion: no dependent blocks it, removes its finalizer {FOREGROUND}")
         yield from self._remove_finalizer(lister, entry, FOREGROUND)
         yield from enqueue_for_deletion([dependent for dependent in dependents if not is_deleting(*dependent)])
         return None
@@ -308,6 +321,7 @@ class GarbageCollectorReconciler:
         dependents = [(of, of.object_of(dependent)) for of, dependent in self._tables.dependents(item.uid)]
         if dependents:
             self._log.info("dependents orphaned", key=str(item), dependents=len(dependents))
+        yield Because(f"orphans {counted(len(dependents), 'dependent')}, then removes its finalizer {ORPHAN}")
         yield from self._patcher.patch_all(dependents, _removal_of([item.uid]))
         yield from self._remove_finalizer(lister, entry, ORPHAN)
         return None
@@ -342,11 +356,19 @@ class GarbageCollectorReconciler:
         unsynced = [resource.name for resource in self._owners.unsynced()]
         if unsynced:
             self._failed()
+            yield Because(
+                f"collects no dependents of these resources, whose tables have not synced: {', '.join(unsynced)}"
+            )
             self._log.warning("garbage collector: not all resource monitors could be synced", resources=unsynced)
         elif not self._owners.has_tables():
             self._failed()
             self._log.info("no resources reported by discovery, skipping garbage collector sync", v=2)
         return None
+
+
+def _dependents_in_words(dependents: Sequence[tuple[Lister, Entry]]) -> str:
+    names = ", ".join(f"{of.resource.plural} {dependent.key}" for of, dependent in dependents[:MOST_NAMED])
+    return f"{counted(len(dependents), 'dependent')}: {names}"
 
 
 def _removal_of(owners: Sequence[str]) -> PatchBuilder:

@@ -46,6 +46,7 @@ from kcm.actors.controllers.apimachinery.namespace.content import (
 )
 from kcm.actors.controllers.apimachinery.namespace.served import Served, discover_served
 from kcm.actors.reconciliation import (
+    Because,
     Change,
     Reconciliation,
     RequeueAfter,
@@ -80,6 +81,7 @@ SERVED_PODS = ServedResource(
     verbs=("delete", "deletecollection", "list"),
 )
 TERMINATING = "Terminating"
+MOST_NAMED = 5  # resources and finalizers that a reason names
 FINALIZER_ESTIMATE = 15  # estimated seconds until the owners of finalizers have removed them
 MAX_CONFLICTS = 10  # consecutive conflicts until the sync fails
 SYNC_BACKOFF = Backoff(first=0.1, most=60.0)  # between syncs of a namespace in which the same objects remain
@@ -106,6 +108,7 @@ class NamespaceController:
             deletion = self._deletions[name] = _Deletion(shown.uid, self._clock.monotonic())
         pause = self._pause(name, deletion)
         if pause > 0:
+            yield Because(f"looks again in {pause:.0f} s: {_remaining(deletion)}")
             return RequeueAfter(pause)
         namespace = yield from self._read(name)
         if namespace is None or not _has_our_finalizer(namespace) or uid_of(namespace) != deletion.uid:
@@ -130,16 +133,21 @@ class NamespaceController:
         if content.has_unknown:
             deletion.unknown_until = self._clock.monotonic() + REQUEST_TIMEOUT
         if content.failures:
+            yield Because(f"could not list or delete all content, {len(content.failures)} requests failed")
             raise content.failures[0]
         if content.numbers or found.discovery or found.parsing:
-            return self._wait(deletion, found, content, estimate)
+            wait = self._wait(deletion, found, content, estimate)
+            yield Because(_content_reason(found, content))
+            return wait
         settled = deletion.unknown_until
         if began < deletion.since + SEVERAL_SERVERS:
             settled = max(settled, deletion.since + (yield from creation_window()))
         if began < settled:
             deletion.wait_until(settled)
+            yield Because("is empty: waits until no API server can create objects in it any more")
             return RequeueAfter(max(0.0, settled - self._clock.monotonic()))
         if reported is not None:
+            yield Because(f"is empty: removes its finalizer {FINALIZER}")
             self._log.info("namespace finalized", key=name, uid=deletion.uid)
             yield from self._write(reported, _finalized, "finalize")
         return None
@@ -290,6 +298,22 @@ class _Deletion(Struct):
 
     def wait_until(self, due: float) -> None:
         self.due, self.resources = due, ()
+
+
+def _remaining(deletion: _Deletion) -> str:
+    left = [f"{number} {resource.plural}" for resource, number in list((deletion.remaining or {}).items())[:MOST_NAMED]]
+    return f"{', '.join(left)} remained" if left else "content may appear until then"
+
+
+def _content_reason(found: Findings, content: Content) -> str:
+    """Return what remains in a namespace, and which finalizers keep it."""
+    if found.discovery or found.parsing:
+        return f"waits, as its resources cannot all be discovered: {found.discovery or found.parsing}"
+    left = []
+    for resource, number in list(content.numbers.items())[:MOST_NAMED]:
+        finalizers = ", ".join(list(content.finalizers[resource])[:MOST_NAMED])
+        left.append(f"{number} {resource.plural}" + (f" with the finalizers {finalizers}" if finalizers else ""))
+    return f"content remains: {'; '.join(left)}"
 
 
 def _findings(name: str, served: Served, content: Content, estimate: int) -> Findings:

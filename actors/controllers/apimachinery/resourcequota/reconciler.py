@@ -32,7 +32,17 @@ from kcm.actors.controllers.apimachinery.resourcequota.evaluators import (
     limits,
     status_of,
 )
-from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Step, list_live, must, must_object, update
+from kcm.actors.reconciliation import (
+    Because,
+    Enqueue,
+    Reconciliation,
+    RequeueAfter,
+    Step,
+    list_live,
+    must,
+    must_object,
+    update,
+)
 from kcm.protocols.messages.discovery import TablesChanged
 from kcm.protocols.messages.lifecycle import Restarted
 from kcm.protocols.messages.outcomes import NotFound
@@ -55,6 +65,7 @@ RECOUNT_AFTER = 10.0  # seconds from a change of the usage to the recount
 CATCH_UP_TIMEOUT = 1.0  # seconds to wait for a table that is older than a quota
 PAGE = 500  # objects in a page of a live list
 BEHIND_CHECK = 0.2  # seconds between two checks of a table that is older than a quota
+MOST_NAMED = 8  # resources that a reason names
 
 
 class ResourceQuotaReconciler:
@@ -115,16 +126,20 @@ class ResourceQuotaReconciler:
             since = self._waiting_since.setdefault(key, self._clock.monotonic())
             waits = not is_uncounted(quota, evaluators) and key not in self._newly_enforced
             if waits and self._clock.monotonic() - since < CATCH_UP_TIMEOUT:
+                yield Because("waits until the tables are as new as the quota, to count what they contain")
                 return RequeueAfter(BEHIND_CHECK)
+            yield Because("the tables are older than the quota: counts its objects on the server")
             usage = yield from self._count_live(quota, evaluators, behind)
             used = _used(quota, usage)
         self._waiting_since.pop(key, None)
         if limits(quota).keys() - frozenset().union(*usage.counted.values()):
+            yield Because("a resource that it limits is not served, or not discovered yet")
             self._undiscovered.add(key)  # after a start, discovery may be incomplete
         else:
             self._undiscovered.discard(key)
         if _differs(quota, used):
             status = {"hard": limits(quota), "used": written(used)}
+            yield Because(_reason(status))
             yield from must(update(RESOURCE_QUOTAS, {**quota, "status": status}, subresource="status"), but=(NotFound,))
             self._log.debug("quota counted", key=key, used=status["used"])
         self._newly_enforced.pop(key, None)
@@ -220,6 +235,12 @@ class ResourceQuotaReconciler:
         times = (gone_at(pod) for pod in {id(pod): pod for pod in pods}.values())
         due = min((time for time in times if time is not None and time >= now), default=None)
         return None if due is None else RequeueAfter(due - now + 1.0)
+
+
+def _reason(status: Mapping[str, Mapping[str, str]]) -> str:
+    hard, used = status["hard"], status["used"]
+    usage = [f"{name} {used.get(name, '?')} of {limit}" for name, limit in list(hard.items())[:MOST_NAMED]]
+    return f"its usage or its limits have changed: writes {', '.join(usage)}"
 
 
 def _used(quota: Mapping[str, Any], usage: Usage) -> dict[str, Quantity]:

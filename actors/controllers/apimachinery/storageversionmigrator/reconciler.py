@@ -25,15 +25,7 @@ from kcm.actors.controllers.apimachinery.storageversionmigrator.migrations impor
     with_condition,
 )
 from kcm.actors.controllers.shared.served_kinds import ServedKinds
-from kcm.actors.reconciliation import (
-    Reconciliation,
-    Retry,
-    Step,
-    apply,
-    must,
-    together,
-    update,
-)
+from kcm.actors.reconciliation import Because, Reconciliation, Retry, Step, apply, must, together, update
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Get, List
 from kcm.protocols.messages.discovery import ServedResource
@@ -95,6 +87,7 @@ class StorageVersionMigrator:
         plan = runner_plan(self._migrations.objects(), resource)
         for migration in plan.ended:
             succeeded = has_condition(migration, SUCCEEDED)
+            yield Because(f"migration {name_of(migration)} has {'succeeded' if succeeded else 'failed'}: completes it")
             yield from self._apply_to_definition(
                 resource, lambda found, ok=succeeded: ended_status(found, succeeded=ok, now=self._clock.now())
             )
@@ -102,6 +95,7 @@ class StorageVersionMigrator:
             self._log.info("storage version migration completed", key=name_of(migration), succeeded=succeeded)
         if plan.promoted is not None:
             name = name_of(plan.promoted)
+            yield Because(f"starts migration {name}: no other migration of {resource} runs")
             yield from self._apply_to_definition(resource, lambda found: started_status(found, name, self._clock.now()))
             now = self._clock.now()
             yield from self._write_status(
@@ -164,6 +158,7 @@ class StorageVersionMigrator:
             message = f"latest resourceVersion for {place} is not valid: {_malformed(version)}"
             yield from self._fail(migration, message)
             return None
+        yield Because(f"migrates objects up to resourceVersion {version}")
         status = {**(migration.get("status") or {}), "resourceVersion": version}
         yield from self._write_status({**migration, "status": status})
         return None
@@ -197,6 +192,7 @@ class StorageVersionMigrator:
                 f"gcListResourceVersion: {lister.version}, listResourceVersion: {checkpoint}",
                 after=WAIT,
             )
+        yield Because(f"rewrites the objects up to resourceVersion {checkpoint}")
         failure = yield from self._rewrite(served.resource, lister, int(checkpoint))
         if failure is not None:
             self._log.error("failed to migrate the resource", key=key, error=failure)
@@ -252,6 +248,7 @@ class StorageVersionMigrator:
             raise Retry(why, after=WAIT)
 
     def _fail(self, migration: Object, message: str) -> Step[None]:
+        yield Because(f"fails: {message}")
         failed = with_condition(migration, FAILED, "StorageVersionMigrationFailed", message, self._clock.now())
         yield from self._write_status(failed)
 

@@ -28,7 +28,7 @@ from kcm.actors.controllers.certificates.shared.requests import (
     status_of,
 )
 from kcm.actors.controllers.certificates.signing.rules import RULES, lifetime
-from kcm.actors.reconciliation import Reconciliation, Step, call, must, step, update
+from kcm.actors.reconciliation import Because, Reconciliation, Step, call, must, step, update
 from kcm.protocols.messages.outcomes import Raised
 from kcm.protocols.objects import Key, Object
 from kcm.protocols.times import format_time
@@ -85,18 +85,24 @@ class Signer:
         If the signer rejects the request, its condition Failed is set instead. Source: signer.handle.
         """
         request = self._requests.get(key)
-        if request is None or is_issued(request) or not is_approved(request) or has_failed(request):
+        if request is None or is_issued(request) or has_failed(request):
+            return None
+        if not is_approved(request):
+            yield Because("waits for its approval")
             return None
         spec = spec_of(request)
         signer, usages = spec.get("signerName") or "", list(spec.get("usages") or ())
         keys = self._keys.get(signer)
         if keys is None:
+            yield Because(f"is left to another signer: {signer} is not configured here")
             return None
         problem = RULES[signer]((yield from request_content_of(request)), usages)
         if problem:
+            yield Because(f"{signer} rejects it: {problem}")
             yield from self._write(with_failure(request, problem, now=self._clock.now()))
             return None
         seconds = lifetime(spec.get("expirationSeconds"), most=self._max_lifetime)
+        yield Because(f"is approved: {signer} signs it for {seconds:.0f} s")
         signed: Any = yield from call(keys.sign, pem_of(request), usages, seconds, self._clock.now(), but=(ValueError,))
         if isinstance(signed, Raised):
             raise SigningError(f"error auto signing csr: {signed.message.partition(': ')[2]}")

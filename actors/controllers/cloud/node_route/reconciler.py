@@ -23,7 +23,17 @@ from msgspec.structs import replace
 
 from kcm.actors.controllers.cloud.node_route.plan import RoutePlan, is_ours, network_condition, plan_routes
 from kcm.actors.controllers.shared.cluster_ranges import Network, pod_cidrs
-from kcm.actors.reconciliation import Reconciliation, RequeueAfter, Step, get_live, in_batches, merge_status, record
+from kcm.actors.reconciliation import (
+    Because,
+    Reconciliation,
+    RequeueAfter,
+    Step,
+    get_live,
+    in_batches,
+    merge_status,
+    record,
+)
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.cloud import NOT_SUPPORTED, CreateRoute, DeleteRoute, ListRoutes
 from kcm.protocols.messages.commands import Command
 from kcm.protocols.messages.outcomes import Conflict, Done, Invalid, NotFound, Outcome
@@ -86,6 +96,7 @@ class NodeRouteReconciler:
             return None
         now = self._clock.monotonic()
         if now < self._next_at:
+            yield Because(f"runs at most every {SHORTEST_PERIOD:.0f} s")
             return RequeueAfter(self._next_at - now)
         self._next_at = now + SHORTEST_PERIOD
         yield from self._reconcile()
@@ -101,11 +112,13 @@ class NodeRouteReconciler:
                 yield from self._pass(decode_routes(body))
             case Invalid(code=code) if code == NOT_SUPPORTED:
                 self._supported = False
+                yield Because("the cloud does not support routes")
                 self._log.warning(
                     "configure-cloud-routes is set, but cloud provider does not support routes. Will not configure "
                     "cloud provider routes."
                 )
             case _:
+                yield Because(f"routes could not be listed: {outcome.message}")
                 self._fail("routes could not be listed", error=outcome.message)
 
     def _fail(self, event: str, **facts: str) -> None:
@@ -119,6 +132,11 @@ class NodeRouteReconciler:
         nodes = {entry.key: self._nodes.object_of(entry) for entry in self._nodes.entries()}
         plan = plan_routes(nodes.values(), routes, self._clusters)
         plan = replace(plan, deletions=[route for route in plan.deletions if route.node not in unclear])
+        if plan.creations or plan.deletions:
+            yield Because(
+                f"{len(routes)} routes for {counted(len(nodes), 'node')}: creates {len(plan.creations)}, "
+                f"deletes {len(plan.deletions)}"
+            )
         deletions = [DeleteRoute(self._cluster, encode_route(route)) for route in plan.deletions]
         if plan.deletions_first:
             self._deleted(plan, (yield from in_batches(deletions, BATCH)))

@@ -42,8 +42,9 @@ from kcm.actors.controllers.cloud.service_lb.load_balancers import (
     targets_of,
     wants_load_balancer,
 )
-from kcm.actors.reconciliation import Change, Enqueue, Reconciliation, Retry, Step, patch, perform, record
+from kcm.actors.reconciliation import Because, Change, Enqueue, Reconciliation, Retry, Step, patch, perform, record
 from kcm.actors.reconciliation.element_order import in_element_order
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.cloud import (
     ELSEWHERE,
     NOT_SUPPORTED,
@@ -188,6 +189,7 @@ class ServiceLoadBalancerReconciler:
         """
         if self._supported is False:
             self._record_synced(key)
+            yield Because("the cloud has no load balancers")
             return None
         service, known, throttled = self._services.get(key), self._balancers.get(key), False
         try:
@@ -230,6 +232,7 @@ class ServiceLoadBalancerReconciler:
             if (yield from self._update_hosts(service, known)):
                 return
         known.ensured = None
+        yield Because("ensures its load balancer: it is new, or its spec, address or finalizer has changed")
         yield from self._ensure(service, known)
         known.ensured = desired_state(service)
 
@@ -284,6 +287,7 @@ class ServiceLoadBalancerReconciler:
         if targets == known.targets:
             return True
         known.targets = targets
+        yield Because(f"the target nodes of its load balancer have changed: sends {counted(len(targets), 'node')}")
         self._metrics.synced()
         began = self._clock.monotonic()
         call = UpdateLoadBalancer(self._cluster, encode_object(service), encode_nodes(nodes))
@@ -319,6 +323,7 @@ class ServiceLoadBalancerReconciler:
 
         Afterwards the finalizer and the address are removed from the Service.
         """
+        yield Because("needs no load balancer any more: deletes it")
         call: CloudCall = GetLoadBalancer(self._cluster, encode_object(service))
         outcome = yield from perform(call)
         if not isinstance(outcome, Done):
@@ -350,6 +355,7 @@ class ServiceLoadBalancerReconciler:
         This happens if another client removes the finalizer. service: the version that was last synced.
         """
         if wants_load_balancer(service):
+            yield Because("was deleted without cleanup: deletes its load balancer")
             yield from self._record(service, "Normal", "DeletingLoadBalancer", "Deleting load balancer")
             call = DeleteLoadBalancer(self._cluster, encode_object(service))
             outcome = yield from perform(call)

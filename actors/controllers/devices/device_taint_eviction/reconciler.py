@@ -38,6 +38,7 @@ from kcm.actors.controllers.devices.device_taint_eviction.rule_status import (
 from kcm.actors.controllers.devices.resource_claim.watches import USES, claim_value
 from kcm.actors.controllers.shared.pod_disruption import disruption_condition
 from kcm.actors.reconciliation import (
+    Because,
     Enqueue,
     Reconciliation,
     RequeueAfter,
@@ -71,6 +72,7 @@ from kcm.protocols.objects import (
 )
 from kcm.protocols.resource_claims import claim_entries, claim_name, is_reserved_for, owner_problem
 from kcm.protocols.resources import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
+from kcm.protocols.times import describe_time
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.tables import Tables
 
@@ -146,8 +148,10 @@ class DeviceTaintEvictionReconciler:
             return None
         seconds = eviction.when - self._clock.now()
         if seconds > 0:
+            yield Because(f"is evicted at {describe_time(eviction.when)} because of {eviction.reason}")
             return RequeueAfter(min(seconds, LONGEST_WAIT))
         uid = self._plans[key].uid
+        yield Because(f"evicts it because of {eviction.reason}")
         if not (yield from self._evict(key, uid)):
             return RequeueAfter(0.0)  # the plan has changed
         self._forget(key, uid)
@@ -170,6 +174,7 @@ class DeviceTaintEvictionReconciler:
         if eviction is None:
             if before is not None:
                 del self._plans[key]
+                yield Because("cancels its eviction: its devices are not tainted any more, or it tolerates the taints")
                 yield _event(key, before.uid, "Cancelling deletion")
                 self._log.info("Canceled pod eviction", v=3, pod=key)
             yield from self._update_later(*(() if before is None else (before.eviction,)))
@@ -300,6 +305,7 @@ class DeviceTaintEvictionReconciler:
         stored, generation = find_condition(conditions, IN_PROGRESS), meta.get("generation") or 0
         wait = wait_seconds(stored, generation, self._clock.now())
         if wait > 0:
+            yield Because(f"updates its condition in {wait:.0f} s, to collect changes")
             return RequeueAfter(wait)
         uid, evicted = self._counts.get(key, (entry.uid, 0))
         condition = rule_condition(
@@ -313,6 +319,7 @@ class DeviceTaintEvictionReconciler:
         if condition["status"] == "True":
             self._pending.add(key)
         if differs(condition, stored):
+            yield Because(f"condition {IN_PROGRESS} is {condition['status']}: {condition.get('message') or 'no pods'}")
             applied = {"metadata": {"name": key, "uid": entry.uid}, "status": {"conditions": [condition]}}
             command = apply(self._rule_resource, applied, force=True, manager=NAME, subresource="status")
             yield from must(command, but=(NotFound,))

@@ -54,6 +54,7 @@ from kcm.actors.controllers.devices.resource_claim.watches import (
 )
 from kcm.actors.controllers.shared.generated_names import as_if_generated, lasting_name
 from kcm.actors.reconciliation import (
+    Because,
     Reconciliation,
     Retry,
     Step,
@@ -66,6 +67,7 @@ from kcm.actors.reconciliation import (
     record,
     update,
 )
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound, Refused
 from kcm.protocols.objects import (
@@ -196,6 +198,7 @@ class ResourceClaimReconciler:
             if name:
                 names[entry.get("name") or ""] = name
         if names:
+            yield Because(f"writes the names of its claims to its status: {', '.join(names.values())}")
             meta = {"name": name_of(user), "namespace": namespace_of(user), "uid": uid_of(user)}
             status = {"resourceClaimStatuses": list(_statuses(user, names))}
             command = apply(
@@ -262,6 +265,7 @@ class ResourceClaimReconciler:
         namespace = namespace_of(owner)
         template = self._templates.get(make_key(namespace, template_name))
         if template is None:
+            yield Because(f"waits for ResourceClaimTemplate {template_name}, which does not exist")
             what = f'{RESOURCE_CLAIM_TEMPLATES.kind.lower()}.{RESOURCE_CLAIM_TEMPLATES.group} "{template_name}"'
             raise ClaimError(f'resource claim template "{template_name}": {what} not found')
         problem = disabled_feature(
@@ -272,6 +276,7 @@ class ResourceClaimReconciler:
         base = name_base(name_of(owner), entry)
         name = lasting_name(owner, entry, base=base, taken=lambda key: self._is_taken(key, recorded))
         claim = claim_from_template(template, owner=owner, of=of, entry=entry, name=name)
+        yield Because(f"has no claim for {entry}: creates {name} from template {template_name}")
         command = create(RESOURCE_CLAIMS, claim)
         outcome = yield from perform(command)
         if isinstance(outcome, AlreadyExists):
@@ -313,6 +318,7 @@ class ResourceClaimReconciler:
                 raise ClaimError(problem)
             if may_be_reserved(pod, claim, accept_group=self._features.groups):
                 of_group = binds_to_group(entry, group)
+                yield Because(f"is bound to a node: reserves its allocated claim {found.name}")
                 consumer = consumer_of(group if of_group and group is not None else pod, is_group=of_group)
                 yield from must(update(RESOURCE_CLAIMS, with_consumer(claim, consumer), subresource="status"))
                 self._log.info(
@@ -335,9 +341,15 @@ class ResourceClaimReconciler:
             if not (yield from self._needs(consumer, namespace_of(claim))):
                 remaining.remove(consumer)
         if len(remaining) < len(consumers):
+            yield Because(
+                f"{len(consumers) - len(remaining)} of {counted(len(consumers), 'consumer')} ended: releases it"
+            )
             yield from self._release(claim, with_consumers(claim, remaining))
         elif not remaining and is_deleting(claim) and DELETE_PROTECTION in finalizers_of(claim):
+            yield Because("is being deleted without consumers: deallocates it and removes its finalizer")
             yield from self._release(claim, with_consumers(claim, ()))
+        elif remaining:
+            yield Because(f"is reserved for {counted(len(remaining), 'consumer')}, such as {remaining[0].get('name')}")
         if not remaining:
             yield from self._delete_unused(key)
 
@@ -402,6 +414,7 @@ class ResourceClaimReconciler:
                 return
         elif (yield from self._exists(PODS, pod_key, uid)):
             return
+        yield Because(f"was generated for pod {pod_key}, which does not run any more: deletes it")
         command = delete(RESOURCE_CLAIMS, claim, depends_on=((PODS, pod_key),))
         outcome = yield from must(command, but=(NotFound,))
         if isinstance(outcome, Done):

@@ -29,7 +29,8 @@ from kcm.actors.controllers.identity.token_secrets import (
     secrets_of,
 )
 from kcm.actors.controllers.shared.secret_data import data_of
-from kcm.actors.reconciliation import Change, Reconciliation, Step, delete, get_live, must, together, update
+from kcm.actors.reconciliation import Because, Change, Reconciliation, Step, delete, get_live, must, together, update
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import (
@@ -198,6 +199,8 @@ class Tokens:
             outcome = yield from must(get_live(SERVICE_ACCOUNTS, deleted.key), but=(NotFound,))
             if isinstance(outcome, NotFound):
                 entries += without_uid
+        if entries:
+            yield Because(f"its service account was deleted: deletes {counted(len(entries), 'token Secret')}")
         commands = [delete(SECRETS, entry) for entry in entries]
         outcomes = yield from together(commands)
         for command, outcome in zip(commands, outcomes, strict=True):
@@ -222,6 +225,7 @@ class Tokens:
         if account is not None:
             yield from self._add_missing_data(key.key, secret, account)
             return None
+        yield Because(f"its service account {key.account} does not exist: deletes it")
         # depends_on omits the table of ServiceAccounts: the account was just read live.
         outcome = yield from must(delete(SECRETS, secret, depends_on=(SECRETS,)), but=(NotFound,))
         if isinstance(outcome, Done):
@@ -255,16 +259,18 @@ class Tokens:
             return
         live = decode_object(outcome.body)
         if resource_version_of(live) != resource_version_of(secret):
+            yield Because("the table has an older version of it: waits for its next event")
             self._log.debug("secret is not up to date, waiting for its next event", key=key)
             return
         missing = missing_data(live, self._authority)
         if not any(missing):
             return
+        lacking = [field for field, is_missing in zip((CA, NAMESPACE, TOKEN), missing, strict=True) if is_missing]
+        yield Because(f"lacks {', '.join(lacking)}: adds it")
         wanted = with_missing_data(live, account, missing, authority=self._authority, sign=self._sign)
         outcome = yield from must(update(SECRETS, wanted), but=(NotFound,))
         if isinstance(outcome, Done):
-            fields = [field for field, is_missing in zip((CA, NAMESPACE, TOKEN), missing, strict=True) if is_missing]
-            self._log.info("completed token secret", key=key, account=name_of(account), fields=fields)
+            self._log.info("completed token secret", key=key, account=name_of(account), fields=lacking)
 
     def _remove_reference(self, key: SecretKey) -> Step[None]:
         """Remove a deleted Secret from the field `secrets` of its ServiceAccount. Source: removeSecretReference."""
@@ -276,6 +282,7 @@ class Tokens:
         account, name = decode_object(outcome.body), split_key(key.key)[1]
         if not _is_account_of(account, key) or name not in secrets_of(account):
             return
+        yield Because(f"was deleted: removes the reference to it from service account {key.account}")
         left = [reference for reference in account["secrets"] if reference.get("name") != name]
         outcome = yield from must(update(SERVICE_ACCOUNTS, {**account, "secrets": left}), but=(NotFound,))
         if isinstance(outcome, Done):

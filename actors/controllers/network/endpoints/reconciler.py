@@ -13,7 +13,7 @@ Source: kubernetes v1.36 pkg/controller/endpoint/endpoints_controller.go. Differ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcm.actors.controllers.network.endpoints.capacity import TRUNCATED, truncated
@@ -23,7 +23,18 @@ from kcm.actors.controllers.network.shared.selected_pods import hostname_of, sel
 from kcm.actors.controllers.network.shared.subsets import endpoint_port, repacked, unversioned
 from kcm.actors.controllers.network.shared.trigger_times import TriggerTimes
 from kcm.actors.controllers.shared.pod_control import is_namespace_terminating
-from kcm.actors.reconciliation import Enqueue, Reconciliation, Step, create, delete, get_live, must, record, update
+from kcm.actors.reconciliation import (
+    Because,
+    Enqueue,
+    Reconciliation,
+    Step,
+    create,
+    delete,
+    get_live,
+    must,
+    record,
+    update,
+)
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound, Refused
 from kcm.protocols.objects import Key, Object, annotations_of, labels_of, metadata, split_key
@@ -81,6 +92,7 @@ class EndpointsReconciler:
             return None
         spec = service.get("spec") or {}
         if spec.get("type") == "ExternalName" or spec.get("selector") is None:
+            yield Because("the Service has no selector or is an ExternalName: its Endpoints are left alone")
             return None
         namespace, _ = split_key(key)
         pods = selected_pods(self._pods, namespace, tuple(spec["selector"].items()))
@@ -96,6 +108,7 @@ class EndpointsReconciler:
         self._services.require(key)
         entry = self._endpoints.entry(key)
         if entry is not None:
+            yield Because("its Service does not exist: deletes the Endpoints")
             yield from must(delete(ENDPOINTS, entry), but=(NotFound,))
             self._log.info("endpoints deleted", key=key)
 
@@ -170,6 +183,7 @@ class EndpointsReconciler:
             and unversioned(repacked(current.get("subsets") or ())) == subsets
         ):
             return
+        yield Because(_reason(subsets, over_capacity=over_capacity))
         wanted_annotations = {TRIGGER_TIME: trigger_time or None, OVER_CAPACITY: capacity}
         annotations = {name: value for name, value in {**before, **wanted_annotations}.items() if value is not None}
         namespace, name = split_key(key)
@@ -198,6 +212,13 @@ class EndpointsReconciler:
             text = "Failed to create endpoint for service" if is_new else "Failed to update endpoint"
             yield record(ENDPOINTS, wanted, "Warning", reason, f"{text} {key}: {outcome.message}")
         raise CommandError(command, outcome)
+
+
+def _reason(subsets: Sequence[Object], *, over_capacity: bool) -> str:
+    ready = sum(len(subset.get("addresses") or ()) for subset in subsets)
+    others = sum(len(subset.get("notReadyAddresses") or ()) for subset in subsets)
+    cut = ", truncated to 1000 addresses" if over_capacity else ""
+    return f"the pods or the Service have changed: writes {ready} ready and {others} not ready addresses{cut}"
 
 
 def _objects(ports: Iterable[EndpointPort]) -> list[Object]:

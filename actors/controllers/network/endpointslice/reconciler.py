@@ -40,7 +40,7 @@ from kcm.actors.controllers.network.shared.selected_pods import hostname_of, sel
 from kcm.actors.controllers.network.shared.slice_writes import SliceWrites
 from kcm.actors.controllers.network.shared.slices import SERVICE, SliceChange, identity_of, managed_value
 from kcm.actors.controllers.network.shared.trigger_times import TriggerTimes
-from kcm.actors.reconciliation import Enqueue, Reconciliation, Step, record
+from kcm.actors.reconciliation import Because, Enqueue, Reconciliation, Step, record
 from kcm.protocols.errors import aggregate
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create, Delete, Update
@@ -133,9 +133,11 @@ class EndpointSliceReconciler:
         spec = service.get("spec") or {}
         if spec.get("type") == "ExternalName" or spec.get("selector") is None:
             self._metrics.synced("success")
+            yield Because("has no selector or is an ExternalName: its EndpointSlices are left alone")
             return None
         delay = self._next.get(key, 0.0) - self._clock.monotonic()
         if delay > 0:
+            yield Because(f"was written less than {MIN_INTERVAL} s ago: collects further changes")
             yield Enqueue(QUEUE, key, after=delay)
             return None
         errors: list[str] = []
@@ -202,6 +204,7 @@ class EndpointSliceReconciler:
         if failure is not None:
             raise failure
         if not is_complete:
+            yield Because(f"leaves out pods whose node is not known yet: {errors[0]}")
             raise MissingNodeError(aggregate(errors))
 
     def _desired(
@@ -301,6 +304,11 @@ class EndpointSliceReconciler:
             create = []  # the garbage collector will delete the slices of the Service
         for slice_ in (*create, *update):
             set_trigger_time(slice_, trigger_time)
+        if create or update or removed:
+            yield Because(
+                f"its endpoints or labels have changed: creates {len(create)}, updates {len(update)} and deletes "
+                f"{len(removed)} EndpointSlices"
+            )
         done = yield from self._writes.write(key, service, SERVICES, create=create, update=update, delete=removed)
         if not done:
             return

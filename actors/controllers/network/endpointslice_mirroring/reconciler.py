@@ -23,7 +23,8 @@ from kcm.actors.controllers.network.endpointslice_mirroring.mirrors import (
 )
 from kcm.actors.controllers.network.shared.slice_writes import SliceWrites
 from kcm.actors.controllers.network.shared.slices import SERVICE, SliceChange, managed_value
-from kcm.actors.reconciliation import Change, Enqueue, Reconciliation, Step, own, record
+from kcm.actors.reconciliation import Because, Change, Enqueue, Reconciliation, Step, own, record
+from kcm.protocols.integers import counted
 from kcm.protocols.objects import Key, Object, is_deleting, metadata
 from kcm.protocols.resources import ENDPOINT_SLICES, ENDPOINTS, SERVICES
 from kcm.protocols.services import service_facts
@@ -100,6 +101,8 @@ class MirroringReconciler:
         if endpoints is None or not is_mirrored(endpoints) or service is None or service.facts.selects:
             self._metrics.forget(key)
             self._writes.forget(key)
+            if slices:
+                yield Because(f"its Endpoints are not mirrored: deletes {counted(len(slices), 'EndpointSlice')}")
             yield from self._writes.delete(slices)
             return
         desired = desired_slices(endpoints, max_endpoints=self._max_endpoints)
@@ -116,6 +119,11 @@ class MirroringReconciler:
         self._metrics.planned(key, plan, skipped=desired.skipped)
         update = [self._owned(slice_, endpoints) for slice_ in plan.update]
         create = [] if is_deleting(endpoints) else plan.create
+        if create or update or plan.delete:
+            yield Because(
+                f"mirrors its Endpoints: creates {len(create)}, updates {len(update)} and deletes {len(plan.delete)} "
+                "EndpointSlices"
+            )
         written = yield from self._writes.write(
             key, endpoints, ENDPOINTS, create=create, update=update, delete=plan.delete
         )

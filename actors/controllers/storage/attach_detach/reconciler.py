@@ -95,6 +95,7 @@ if TYPE_CHECKING:
 VOLUME_QUEUE, POD_QUEUE = "volume_attachments", "attachable_pods"
 IN_USE_POLL = 10.0  # seconds after which a node that uses a volume is evaluated again, in case that was only assumed
 UNKNOWN_PLUGIN_RETRY = 120.0  # seconds after which a detachment that cannot start is retried
+_ENDED = {OperationKind.ATTACH: "attached to", OperationKind.DETACH: "detached from"}
 
 
 class AttachDetach:
@@ -238,7 +239,7 @@ class AttachDetach:
         lock = node if desired.spec.shared else ""
         known = self.operations.find(volume, lock)
         if known is not None and known.pending:
-            yield Because(f"waits for the {known.kind.name.lower()} on node {known.node}")
+            yield Because(f"waits until it is {_ENDED[known.kind]} node {known.node}")
             return math.inf
         if self.actual.state(volume, node) is AttachState.ATTACHED:
             self.actual.reset_detach(volume, node)
@@ -297,7 +298,7 @@ class AttachDetach:
         lock = node if spec is None or spec.shared else ""
         known = self.operations.find(volume, lock)
         if known is not None and known.pending:
-            yield Because(f"waits for the {known.kind.name.lower()} on node {known.node}")
+            yield Because(f"waits until it is {_ENDED[known.kind]} node {known.node}")
             return math.inf
         now = self._clock.monotonic()
         delay = self.operations.delay(volume, lock, OperationKind.DETACH, now)

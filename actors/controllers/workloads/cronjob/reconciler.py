@@ -81,7 +81,7 @@ from kcm.protocols.objects import (
     uid_of,
 )
 from kcm.protocols.resources import CRONJOBS, JOBS
-from kcm.protocols.times import format_time, parse_time
+from kcm.protocols.times import describe_time, parse_time
 from kcm.runtime.flags.values import quote
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.cron_schedules import ScheduleError
@@ -240,7 +240,7 @@ class CronJobReconciler:
             yield Because(f"schedule {spec.schedule} has no further time")
             return None
         yield Because(
-            f"next scheduled time is {format_time(now + delay)}; has {counted(len(status.active), 'active Job')}"
+            f"next scheduled time is {describe_time(now + delay)}; has {counted(len(status.active), 'active Job')}"
         )
         return RequeueAfter(max(0.0, delay))
 
@@ -289,14 +289,14 @@ class CronJobReconciler:
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
             yield record(CRONJOBS, cron_job, "Normal", "JobAlreadyActive", message)
             active = counted(len(status.active), "active Job")
-            yield Because(f"skips {format_time(slot)}: has {active} and concurrencyPolicy is Forbid")
+            yield Because(f"skips {describe_time(slot)}: has {active} and concurrencyPolicy is Forbid")
             return False
         return True
 
     def _start(self, cron_job: Object, spec: CronJobSpec, slot: int, status: RunStatus) -> Step[None]:
         replaces = spec.concurrency_policy == REPLACE and status.active
         replaced = f", replaces {counted(len(status.active), 'active Job')}" if replaces else ""
-        yield Because(f"starts the Job of {format_time(slot)}{replaced}")
+        yield Because(f"starts the Job of {describe_time(slot)}{replaced}")
         if spec.concurrency_policy == REPLACE:
             yield from self._delete_active(cron_job, status)
         command = create(JOBS, new_job(cron_job, spec.template, slot, zone_of(spec)))

@@ -8,7 +8,7 @@ from kcm.actors.controllers.workloads.deployment.objects import REVISION, Deploy
 from kcm.actors.controllers.workloads.deployment.plans import Resize, staying
 from kcm.actors.controllers.workloads.deployment.status import TIMED_OUT, progress_deadline, progressing_condition
 from kcm.protocols.integers import counted
-from kcm.protocols.times import format_time
+from kcm.protocols.times import describe_time
 
 
 def growth_reason(deployment: Deployment, new: ReplicaSet, growth: Sequence[Resize]) -> str:
@@ -60,7 +60,7 @@ def progress_reason(deployment: Deployment) -> str:
     if (progressing_condition(deployment) or {}).get("reason") == TIMED_OUT:
         return f"{text}; progress deadline of {deployment.progress_deadline} s has passed"
     deadline = progress_deadline(deployment)
-    return text if deadline is None else f"{text}; progress deadline passes at {format_time(deadline)}"
+    return text if deadline is None else f"{text}; progress deadline passes at {describe_time(deadline)}"
 
 
 def _revision(new: ReplicaSet) -> str:

@@ -57,7 +57,7 @@ from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Refused
 from kcm.protocols.objects import Key, Object, make_key, resource_version_of, split_key
 from kcm.protocols.resources import POD_DISRUPTION_BUDGETS, PODS
-from kcm.protocols.times import format_time, parse_time
+from kcm.protocols.times import describe_time, parse_time
 from kcm.protocols.versions import parse_version
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.table import Entry
@@ -278,7 +278,9 @@ class DisruptionReconciler:
             return None
         now = self._clock.now()
         if since + TIMEOUT > now:
-            yield Because(f"condition DisruptionTarget is reset at {format_time(since + TIMEOUT)} unless it is deleted")
+            yield Because(
+                f"condition DisruptionTarget is reset at {describe_time(since + TIMEOUT)} unless it is deleted"
+            )
             return RequeueAfter(min(since + TIMEOUT - now, TIMEOUT))  # `since` may be in the future, if clocks differ
         yield Because(f"resets the condition DisruptionTarget: was not deleted within {TIMEOUT:.0f} s")
         put = update(PODS, {**pod, "status": status_without_target(pod, now=now)}, subresource="status")

@@ -56,6 +56,7 @@ from kcm.actors.controllers.workloads.horizontal_pod_autoscaler.status import (
 )
 from kcm.actors.reconciliation import Because, Enqueue, Reconciliation, RequeueAfter, Step, perform, update
 from kcm.protocols.errors import clear_frames
+from kcm.protocols.integers import counted
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import Done, NotFound, Refused
 from kcm.protocols.objects import Key, name_of, namespace_of, uid_of
@@ -230,7 +231,7 @@ class AutoscalerReconciler:
             return lowest
         result = yield from self._by_metrics(evaluation, scale)
         proposal = max(result.replicas, 0)
-        evaluation.proposal = f"{result.name} proposes {proposal} replicas"
+        evaluation.proposal = f"{result.name} proposes {counted(proposal, 'replica')}"
         if proposal > current:
             evaluation.reason = f"{result.name} above target"
         elif proposal < current:

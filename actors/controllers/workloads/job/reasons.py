@@ -6,7 +6,7 @@ from kcm.actors.controllers.workloads.job.finalizers import StatusUpdate
 from kcm.actors.controllers.workloads.job.observed import Observed
 from kcm.actors.controllers.workloads.job.plan import JobPodPlan
 from kcm.protocols.integers import counted
-from kcm.protocols.times import format_time
+from kcm.protocols.times import describe_time
 
 
 def reason_of(job: Observed, plan: JobPodPlan, update: StatusUpdate) -> str:
@@ -29,7 +29,7 @@ def reason_of(job: Observed, plan: JobPodPlan, update: StatusUpdate) -> str:
     if job.terminating and spec.only_failed:
         return f"replaces pods only when they have ended: {job.terminating} are terminating; has {_counts(job)}"
     if spec.deadline is not None and update.started is not None:
-        return f"has {_counts(job)}; activeDeadlineSeconds passes at {format_time(update.started + spec.deadline)}"
+        return f"has {_counts(job)}; activeDeadlineSeconds passes at {describe_time(update.started + spec.deadline)}"
     return ""
 
 
