@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import msgspec
 import orjson
-import pykka
 
-from kcm.actors.app.system import ControllerSystem
-from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import zone_queue_name
-from kcm.actors.controllers.nodes.node_lifecycle.zones import EvictionLimits, assess, zone_healths
+from kcm.actors.console.states import with_instants
 from kcm.actors.hollow.behaviour import SILENT
 from kcm.protocols.nodes import NodeFacts
 from kcm.protocols.objects import split_key
@@ -20,41 +17,29 @@ from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.entry import Entry
 from kcm.runtime.tables.table import Table
 
-ASK_WITHIN = 0.3  # seconds for an eviction queue to describe itself
 MOST_NODES = 2000  # rows
-WAITING_SHOWN = 50  # nodes of one eviction queue
 MOST_ROLLOUTS = 200
 POINTS_OF_ROW = 60  # samples of one row of points, of which only the newest row changes
-MOST_POINTS = 1800  # samples: half an hour
+MOST_POINT_ROWS = 30  # half an hour
 PACE = 100  # a table is counted again after this multiple of the time that the count took, so at most 1 % of the time
 SILENT_MARK = f'"{SILENT}":"true"'.encode()
 
 
 class ZonesTopic:
-    """Rows "zone/NAME" with state and eviction queue, and "node/NAME"."""
+    """Rows "zone/NAME" as GET /zones shows them, and "node/NAME"."""
 
-    def __init__(self, system: ControllerSystem, *, limits: EvictionLimits | None) -> None:
-        """Create the topic. limits: of node-lifecycle-controller; None if it is disabled, and there are no states."""
-        self._system, self._limits = system, limits
-        self._was_all_down = False
+    def __init__(self, zones: Callable[[], msgspec.Struct], tables: Mapping[str, Table], *, clock: Clock) -> None:
+        """Create the topic. zones: returns the response to GET /zones."""
+        self._zones, self._tables, self._clock = zones, tables, clock
 
     def sample(self) -> dict[str, Any]:
-        table = self._system.tables.get(NODES.id)
-        entries = table.entries() if table is not None else []
         rows: dict[str, Any] = {}
-        healths = zone_healths(entries, ())
-        disruption = None
-        if self._limits is not None and healths:
-            disruption = assess(healths, self._limits, was_all_down=self._was_all_down)
-            self._was_all_down = disruption.all_down
-        for zone, health in healths.items():
-            rows[f"zone/{zone}"] = {
-                "name": zone,
-                "state": None if disruption is None else disruption.states[zone].value,
-                "ready": health.ready,
-                "notReady": health.not_ready,
-                "queue": self._queue(zone) if disruption is not None else None,
-            }
+        for zone in msgspec.to_builtins(self._zones())["zones"]:
+            if not zone["waiting"]:
+                zone["nextInSeconds"] = None
+            rows[f"zone/{zone['name']}"] = with_instants(zone, self._clock.now())
+        table = self._tables.get(NODES.id)
+        entries = table.entries() if table is not None else []
         for entry in sorted(entries, key=_node_order)[:MOST_NODES]:
             facts: NodeFacts = entry.facts
             rows[f"node/{entry.key}"] = {
@@ -67,26 +52,6 @@ class ZonesTopic:
                 "silent": is_silent(entry),
             }
         return rows
-
-    def _queue(self, zone: str) -> dict[str, Any] | None:
-        actor = zone_queue_name(zone)
-        if not self._system.actors.is_alive(actor):
-            return None
-        try:
-            found = self._system.describe(actor, timeout=ASK_WITHIN)
-        except (pykka.Timeout, pykka.ActorDeadError):
-            return {"problem": "does not respond"}
-        waiting = found["waiting"]
-        return {
-            "waiting": waiting[:WAITING_SHOWN],
-            "length": len(waiting),
-            "rate": found["qps"],
-            "paused": found["paused"],
-            "released": found["let_through"],
-            "nextAt": None
-            if found["next_in_seconds"] is None or not waiting
-            else round(self._system.clock.now() + found["next_in_seconds"]),
-        }
 
 
 def is_silent(entry: Entry) -> bool:
@@ -109,7 +74,7 @@ class PodsTopic:
     def __init__(self, tables: Mapping[str, Table], *, load: Callable[[], tuple[int, int]], clock: Clock) -> None:
         """Create the topic. load: returns the number of queued keys, and of reconciliations so far."""
         self._tables, self._load, self._clock = tables, load, clock
-        self._points: deque[tuple[int, list[float]]] = deque(maxlen=MOST_POINTS)
+        self._points: dict[str, list[list[float]]] = {}  # by the row's id, oldest first
         self._number = 0
         self._counts: list[float] = [0, 0, 0, 0, 0]
         self._counted_version, self._next_count = -1, 0.0
@@ -123,12 +88,12 @@ class PodsTopic:
             self._counts = pod_counts(pods.entries())
             self._next_count = self._clock.monotonic() + PACE * (self._clock.monotonic() - now)
         queued, reconciled = self._load()
-        self._points.append((self._number, [round(self._clock.now(), 1), *self._counts, queued, reconciled]))
+        row_id = f"points/{self._number // POINTS_OF_ROW:09}"
         self._number += 1
-        rows: dict[str, Any] = {}
-        for number, point in self._points:
-            rows.setdefault(f"points/{number // POINTS_OF_ROW:09}", []).append(point)
-        return rows | self._rollout_rows()
+        self._points.setdefault(row_id, []).append([round(self._clock.now(), 1), *self._counts, queued, reconciled])
+        if len(self._points) > MOST_POINT_ROWS:
+            del self._points[next(iter(self._points))]
+        return self._points | self._rollout_rows()
 
     def _rollout_rows(self) -> dict[str, Any]:
         known, rows = self._rollouts, {}

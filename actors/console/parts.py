@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.console.cluster import PodsTopic, ZonesTopic
 from kcm.actors.console.faults import FaultBoard
 from kcm.actors.console.states import StatesTopic
 from kcm.actors.console.story import Send, StoryTopic
-from kcm.actors.controllers.nodes.node_lifecycle.options import lifecycle_settings
-from kcm.actors.controllers.nodes.node_lifecycle.spec import SPEC as NODE_LIFECYCLE
 from kcm.actors.engine.vitals import ControllerVitals
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.runtime.faults.switches import SwitchedTransport
-from kcm.runtime.serving.console.pages import Action, ConsoleParts, MakeTopic, one_of
+from kcm.runtime.serving.console.pages import Action, ConsoleParts, MakeTopic, Query, one_of
 
 
 def console_parts(
@@ -23,10 +23,11 @@ def console_parts(
     send: sends a request to the API server, for events; None to leave these out.
     switches: transport of the system, for the fault board; None for a system without one.
     """
-    limits = lifecycle_settings(system.options).limits if NODE_LIFECYCLE.name in system.enabled else None
     topics: dict[str, MakeTopic] = {
-        "system": lambda _query: StatesTopic(lambda: system.shown("controllers", ""), clock=system.clock),
-        "zones": lambda _query: ZonesTopic(system, limits=limits),
+        "system": lambda _query: StatesTopic(
+            lambda: system.shown("controllers", ""), brake=lambda: system.shown("brake", ""), clock=system.clock
+        ),
+        "zones": lambda _query: ZonesTopic(lambda: system.shown("zones", ""), system.tables, clock=system.clock),
         "pods": lambda _query: PodsTopic(system.tables, load=lambda: load_of(system), clock=system.clock),
         "story": lambda query: StoryTopic(
             system,
@@ -36,12 +37,16 @@ def console_parts(
             name=one_of(query, "name"),
         ),
     }
+
+    def why(query: Query) -> Any:
+        return system.why(one_of(query, "kind"), one_of(query, "namespace"), one_of(query, "name"))
+
     actions: dict[str, Action] = {}
     if switches is not None and send is not None:
         board = FaultBoard(system.tables, send, switches)
         topics["faults"] = lambda _query: board
         actions["fault"] = board.act
-    return ConsoleParts(topics=topics, actions=actions)
+    return ConsoleParts(topics=topics, questions={"why": why}, actions=actions)
 
 
 def load_of(system: ControllerSystem) -> tuple[int, int]:

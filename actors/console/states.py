@@ -11,21 +11,24 @@ from kcm.runtime.scheduling.clock import Clock
 
 SHORTEST_BUSY = 0.5  # seconds; shorter times would change every row of a busy system with every sample
 SECONDS = "Seconds"
-IN_FUTURE = frozenset({"dueInSeconds"})
+IN_FUTURE = frozenset({"dueInSeconds", "nextInSeconds"})
 ONLY_WHILE_POSITIVE = frozenset(
     {"busySeconds", "longestWaitingSeconds", "longestRunningSeconds", "runningSeconds", "failingSeconds"}
 )
 
 
 class StatesTopic:
-    """Rows "system", "controller/NAME" and "actor/NAME".
+    """Rows "system", "brake", "controller/NAME" and "actor/NAME".
 
     Durations are replaced by points in time in Unix seconds ("upSeconds" by "upAt"), because these do not change while
     nothing happens.
     """
 
-    def __init__(self, states: Callable[[], msgspec.Struct], *, clock: Clock) -> None:
-        self._states, self._clock = states, clock
+    def __init__(
+        self, states: Callable[[], msgspec.Struct], *, brake: Callable[[], msgspec.Struct] | None = None, clock: Clock
+    ) -> None:
+        """Create the topic. states, brake: return the responses to GET /controllers and GET /brake."""
+        self._states, self._brake, self._clock = states, brake, clock
 
     def sample(self) -> dict[str, Any]:
         state = msgspec.to_builtins(self._states())
@@ -33,6 +36,9 @@ class StatesTopic:
         rows: dict[str, Any] = {
             "system": {name: state[name] for name in ("leading", "leader", "stopping") if name in state}
         }
+        if self._brake is not None:
+            brake = msgspec.to_builtins(self._brake())
+            rows["brake"] = {name: brake[name] for name in ("engaged", "reason", "held")}
         rows |= {f"controller/{row['name']}": with_instants(row, now) for row in state["controllers"]}
         rows |= {f"actor/{row['name']}": with_instants(row, now) for row in state["actors"]}
         return rows

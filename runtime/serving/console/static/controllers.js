@@ -22,18 +22,19 @@ export class View extends Component {
       row.rate = this.rates.update(row.name, row.reconciled);
       row.failing = this.rates.update(`${row.name} failed`, row.failed);
     }
-    if (!params.rest) return html`<${All} controllers=${controllers} />`;
+    if (!params.rest) return html`<${All} controllers=${controllers} brake=${rows.get("brake")} />`;
     const found = rows.get(`controller/${params.rest}`);
     if (!found) return isLive ? html`<${Notice} kind="bad">There is no controller ${params.rest}.<//>` : null;
     return html`<${One} row=${found} rows=${rows} access=${access} />`;
   }
 }
 
-function All({ controllers }) {
+function All({ controllers, brake }) {
   const active = controllers.filter((row) => !["Disabled", "Skipped"].includes(row.state));
   const queued = active.reduce((sum, row) => sum + row.queued, 0);
   const failing = active.filter((row) => row.failuresInARow || row.problem).length;
   return html`
+    ${brake?.engaged && html`<${Notice} kind="bad">The storm brake holds back ${count(brake.held)} writes: ${brake.reason}<//>`}
     <p>${count(active.length)} of ${count(controllers.length)} controllers are enabled, ${count(queued)} keys are queued,
       ${count(failing)} have a problem.</p>
     <${Table} caption="Controllers" rows=${controllers} keyOf=${(row) => row.name} filter=${(row) => `${row.name} ${row.state}`}

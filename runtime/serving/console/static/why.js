@@ -33,7 +33,7 @@ export class View extends Component {
     if (!wanted.kind || !wanted.name || (query === this.asked && !again)) return;
     this.asked = query;
     try {
-      const found = await get(`/why?${query}`);
+      const found = await get(`/console/api/why?${query}`);
       if (this.asked === query) this.setState({ found, error: "" });
     } catch (error) {
       if (this.asked === query) this.setState({ found: null, error: error.message });
