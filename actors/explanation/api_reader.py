@@ -46,8 +46,9 @@ class ApiReader:
         found = self._list(resource, namespace, {"fieldSelector": f"metadata.name={name}"})
         return found[0] if found else None
 
-    def list(self, resource: Resource, namespace: str, *, most: int) -> Sequence[Object]:
-        return self._list(resource, namespace, {"limit": str(most)})
+    def list(self, resource: Resource, namespace: str, *, labels: str, most: int) -> Sequence[Object]:
+        query = {"limit": str(most), **({"labelSelector": labels} if labels else {})}
+        return self._list(resource, namespace, query)
 
     def events(self, namespace: str, uid: str, *, most: int) -> Sequence[Object]:
         # Events of cluster-scoped objects are in the namespace default.

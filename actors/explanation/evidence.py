@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from kcm.actors.explanation.manager_state import ControllerState, ManagerView
 from kcm.protocols.objects import Key, Object, controller_of, labels_of, make_key, name_of, namespace_of, uid_of
 from kcm.protocols.resources import EVENTS, Resource
-from kcm.protocols.selectors import LabelSelector
+from kcm.protocols.selectors import LabelSelector, label_selector_of, map_selector
 from kcm.protocols.times import parse_time
 
 MOST_READS = 80  # of one explanation
@@ -24,8 +24,11 @@ class Reader(Protocol):
 
     def get(self, resource: Resource, key: Key) -> Object | None: ...
 
-    def list(self, resource: Resource, namespace: str, *, most: int) -> Sequence[Object]:
-        """Return at most `most` objects of a namespace; "" for all namespaces, and for cluster-scoped objects."""
+    def list(self, resource: Resource, namespace: str, *, labels: str, most: int) -> Sequence[Object]:
+        """Return at most `most` objects of a namespace; "" for all namespaces, and for cluster-scoped objects.
+
+        labels: label selector, which may be ignored; "" for all objects.
+        """
 
     def events(self, namespace: str, uid: str, *, most: int) -> Sequence[Object]:
         """Return events about the object with this uid."""
@@ -48,7 +51,7 @@ class Evidence:
         self._reader, self._reads = reader, 0
         self._objects: dict[tuple[str, Key], Object | None] = {}
         self._unread: set[tuple[str, Key]] = set()
-        self._lists: dict[tuple[str, str], Sequence[Object]] = {}
+        self._lists: dict[tuple[str, str, str], Sequence[Object]] = {}
         self._events: dict[str, Sequence[Object]] = {}
 
     def get(self, resource: Resource, key: Key) -> Object | None:
@@ -77,13 +80,17 @@ class Evidence:
         """Report whether an object surely does not exist. False if it could not be read."""
         return self.get(resource, key) is None and (resource.id, key) not in self._unread
 
-    def list(self, resource: Resource, namespace: str = "") -> Sequence[Object]:
-        """Return the objects of a namespace, at most MOST_LISTED; none if they could not be read."""
-        place = (resource.id, namespace)
+    def list(self, resource: Resource, namespace: str = "", *, labels: str = "") -> Sequence[Object]:
+        """Return the objects of a namespace, at most MOST_LISTED; none if they could not be read.
+
+        labels: label selector, by which the result may be restricted.
+        """
+        place = (resource.id, namespace, labels)
         if place not in self._lists:
             found: Sequence[Object] = ()
             try:
-                found = self._reader.list(resource, namespace, most=MOST_LISTED) if self._may_read() else ()
+                if self._may_read():
+                    found = self._reader.list(resource, namespace, labels=labels, most=MOST_LISTED)
             except ReadError as err:
                 self._note(f"{resource.name} in {namespace or 'all namespaces'}: {err}")
             if len(found) >= MOST_LISTED:
@@ -92,14 +99,15 @@ class Evidence:
         return self._lists[place]
 
     def selected(self, resource: Resource, namespace: str, selector: LabelSelector) -> Sequence[Object]:
-        return [obj for obj in self.list(resource, namespace) if selector.matches(labels_of(obj))]
+        found = self.list(resource, namespace, labels=str(selector))
+        return [obj for obj in found if selector.matches(labels_of(obj))]
 
     def owned(self, owner: Object, resource: Resource) -> Sequence[Object]:
-        """Return the objects whose controller is this owner."""
-        uid = uid_of(owner)
+        """Return the objects whose controller is this owner, and whose labels its selector matches, if it has one."""
+        uid, labels = uid_of(owner), _selector_text(owner)
         return [
             obj
-            for obj in self.list(resource, namespace_of(owner))
+            for obj in self.list(resource, namespace_of(owner), labels=labels)
             if (ref := controller_of(obj)) is not None and ref.uid == uid
         ]
 
@@ -143,6 +151,17 @@ class Evidence:
     def _note(self, text: str) -> None:
         if text not in self.notes:
             self.notes.append(text)
+
+
+def _selector_text(owner: Object) -> str:
+    """Return the selector of a workload as in queries; "" without one, and for a malformed one."""
+    selector = (owner.get("spec") or {}).get("selector") or {}
+    try:
+        if "matchLabels" in selector or "matchExpressions" in selector:
+            return str(label_selector_of(selector))
+        return str(map_selector(selector))  # of a ReplicationController
+    except (ValueError, TypeError, AttributeError):
+        return ""
 
 
 def time_of(text: object) -> float | None:

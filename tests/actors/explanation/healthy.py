@@ -225,10 +225,10 @@ class SnapshotReader(StoreReader):
         super().__init__(stage.cluster)
         self._lists: dict[tuple[str, str], Sequence[Object]] = {}
 
-    def list(self, resource: Resource, namespace: str, *, most: int) -> Sequence[Object]:
+    def list(self, resource: Resource, namespace: str, *, labels: str, most: int) -> Sequence[Object]:
         place = (resource.id, namespace)
         if place not in self._lists:
-            self._lists[place] = super().list(resource, namespace, most=most)
+            self._lists[place] = super().list(resource, namespace, labels=labels, most=most)
         return self._lists[place]
 
 

@@ -36,7 +36,8 @@ class StoreReader:
     def get(self, resource: Resource, key: Key) -> Object | None:
         return self._cluster.get(resource, key)
 
-    def list(self, resource: Resource, namespace: str, *, most: int) -> Sequence[Object]:
+    def list(self, resource: Resource, namespace: str, *, labels: str, most: int) -> Sequence[Object]:
+        del labels  # all objects are few
         try:
             return self._cluster.list(resource, namespace)[:most]
         except CommandError as err:

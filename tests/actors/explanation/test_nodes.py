@@ -25,8 +25,8 @@ class Nodes:
     def get(self, resource: Resource, key: Key) -> Object | None:
         return self._nodes.get(key) if resource == NODES else None
 
-    def list(self, resource: Resource, namespace: str, *, most: int) -> Sequence[Object]:
-        del namespace
+    def list(self, resource: Resource, namespace: str, *, labels: str, most: int) -> Sequence[Object]:
+        del namespace, labels
         return list(self._nodes.values())[:most] if resource == NODES else ()
 
     def events(self, namespace: str, uid: str, *, most: int) -> Sequence[Object]:
