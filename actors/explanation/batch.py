@@ -123,7 +123,15 @@ def _overdue(case: Case) -> str:
     slot, problem = _slot(case)
     if problem:
         return problem
-    return "" if slot is None or case.now - slot < LATE else f"the slot of {format_time(slot)} has not been started"
+    if slot is None or (case.now - slot < LATE and not _has_skipped(case)):
+        return ""
+    return f"the slot of {format_time(slot)} has not been started"
+
+
+def _has_skipped(case: Case) -> bool:
+    """Report whether an earlier slot was skipped for a job that is still active, however new the latest slot is."""
+    forbids = case.spec.get("concurrencyPolicy") == "Forbid"
+    return forbids and case.event("JobAlreadyActive") is not None and bool(_active(case))
 
 
 def _slot(case: Case) -> tuple[float | None, str]:
