@@ -1,4 +1,4 @@
-"""run-kcm ctl and top with a running manager: authorization, audit, and controllers that are switched under load."""
+"""Tests of run-kcm ctl and top with a live manager: authorization, audit, and controllers switched under load."""
 
 from __future__ import annotations
 
