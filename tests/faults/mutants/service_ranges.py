@@ -39,13 +39,13 @@ def no_grace_period() -> Any:
 def tables_decide() -> Any:
     """The addresses in the table decide, although its watch may be late; nothing is listed before the release."""
 
-    def listed(self: ServiceCidrs, found: Object, cidrs: Iterable[Object], addresses: Iterable[Object]) -> bool:
+    def listed(self: ServiceCidrs, found: Object, cidrs: Iterable[Object], addresses: Iterable[Object]) -> str:
         del addresses
         known = [found for family in ("IPv4", "IPv6") for found in self._addresses.indexed("allocated", family)]
-        return blocked(self, found, cidrs, known)
+        return blocking(self, found, cidrs, known)
 
-    blocked = ServiceCidrs._is_blocked
-    return patch.object(ServiceCidrs, "_is_blocked", listed)
+    blocking = ServiceCidrs._blocking_address
+    return patch.object(ServiceCidrs, "_blocking_address", listed)
 
 
 def released_ranges_count() -> Any:
