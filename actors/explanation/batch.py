@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kcm.actors.controllers.workloads.cronjob.fields import cron_job_spec
 from kcm.actors.controllers.workloads.cronjob.schedules import schedule_of
-from kcm.actors.controllers.workloads.cronjob.slots import NoSlotError, latest_due, unhandled_since
+from kcm.actors.controllers.workloads.cronjob.slots import unhandled_since
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.workloads import failed_create, troubled_pods
@@ -135,12 +135,12 @@ def _has_skipped(case: Case) -> bool:
 
 
 def _slot(case: Case) -> tuple[float | None, str]:
-    """Return (latest slot that was not handled, problem of the schedule)."""
+    """Return (first slot that was not handled, problem of the schedule)."""
     try:
-        schedule = schedule_of(cron_job_spec(case.obj), local_zone())
-        return latest_due(schedule, since=unhandled_since(case.obj), now=case.now).slot, ""
-    except (ScheduleError, UnknownZoneError, NoSlotError, ValueError) as err:
+        slot = schedule_of(cron_job_spec(case.obj), local_zone()).next(unhandled_since(case.obj))
+    except (ScheduleError, UnknownZoneError, ValueError) as err:
         return None, f"its schedule cannot be used: {err}"
+    return (None if slot is None or slot > case.now else slot), ""
 
 
 def cronjob_causes(case: Case) -> Iterator[Cause]:

@@ -129,6 +129,7 @@ CAUSES: tuple[CauseKind, ...] = (
             "its conditions",
             "kubectl get apiservices",
         ),
+        ("instances-remain", "custom resources must be deleted before their definition", "the objects", DESCRIBE),
         ("in-use", "a protected object is still used", "the objects that use it", DESCRIBE),
         (
             "kubelet-does-not-stop-pod",

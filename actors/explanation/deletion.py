@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from kcm.actors.explanation import responsible
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line
@@ -14,9 +13,11 @@ from kcm.actors.explanation.nodes import node_trouble
 from kcm.protocols import resources as r
 from kcm.protocols.objects import Object, finalizers_of, is_deleting, metadata, name_of
 from kcm.protocols.resources import Resource
+from kcm.protocols.volumes import claim_keys
 
 SLOW = 30.0  # seconds that a working controller may take
 BRAKED = 5.0  # seconds in which dependents are deleted unless the storm brake is engaged
+CUSTOM_RESOURCES = "customresourcecleanup.apiextensions.k8s.io"
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 CLAIM_PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 # Finalizers of Kubernetes, with the controllers that remove them.
@@ -30,7 +31,7 @@ FINALIZERS: Mapping[str, str] = {
     "service.kubernetes.io/load-balancer-cleanup": "service-lb-controller",
     "networking.k8s.io/service-cidr-finalizer": "service-cidr-controller",
     "resource.kubernetes.io/delete-protection": "resourceclaim-controller",
-    "customresourcecleanup.apiextensions.k8s.io": "",  # of the API server
+    CUSTOM_RESOURCES: "",  # of the API server
     "scheduling.k8s.io/podgroup-protection": "podgroup-protection-controller",
 }
 DEPENDENTS = (
@@ -59,7 +60,8 @@ def causes(case: Case) -> Iterator[Cause]:
         yield from _namespace(case)
     if case.resource.kind == "Pod":
         yield from _pod(case)
-    for finalizer in finalizers_of(case.obj):
+    # Finalizers of others are often removed after those of Kubernetes.
+    for finalizer in sorted(finalizers_of(case.obj), key=lambda finalizer: finalizer not in FINALIZERS):
         yield from _finalizer(case, finalizer)
 
 
@@ -90,8 +92,10 @@ def _finalizer(case: Case, finalizer: str) -> Iterator[Cause]:
         )
     if finalizer == FOREGROUND:
         yield from _dependents(case)
+    elif finalizer == CUSTOM_RESOURCES:
+        yield from _custom_resources(case)
     elif finalizer == CLAIM_PROTECTION:
-        users = [pod for pod in case.evidence.list(r.PODS, case.namespace) if _uses_claim(pod, case.name)]
+        users = [pod for pod in case.evidence.list(r.PODS, case.namespace) if _uses_claim(case, pod)]
         yield from _in_use(case, r.PODS, users)
     elif finalizer == VOLUME_PROTECTION:
         claim = case.spec.get("claimRef") or {}
@@ -100,6 +104,30 @@ def _finalizer(case: Case, finalizer: str) -> Iterator[Cause]:
     elif not idle and controller and _for(case) > SLOW:
         yield from responsible.braked(case)
         yield from responsible.hindered(case)
+
+
+def _custom_resources(case: Case) -> Iterator[Cause]:
+    """Yield the causes of the custom resources that must be deleted before their definition."""
+    names, group = case.spec.get("names") or {}, case.spec.get("group") or ""
+    versions = [version.get("name") or "" for version in case.spec.get("versions") or () if version.get("served")]
+    resource = Resource(
+        group=group,
+        version=versions[0] if versions else "",
+        plural=names.get("plural") or "",
+        kind=names.get("kind") or "",
+        namespaced=case.spec.get("scope") == "Namespaced",
+    )
+    remaining = case.evidence.list(resource)
+    for obj in sorted(remaining, key=lambda obj: not is_deleting(obj))[:MOST_FOLLOWED]:
+        yield from case.follow(resource, obj)
+    if remaining:
+        named = ", ".join(name_of(obj) for obj in remaining[:MOST_FOLLOWED])
+        yield case.cause(
+            "instances-remain",
+            f"{len(remaining)} {resource.plural} must be deleted first: {named}",
+            condition_line(case.condition("Terminating")),
+            since=case.deleted,
+        )
 
 
 def _whose(case: Case, finalizer: str) -> str:
@@ -111,12 +139,9 @@ def _whose(case: Case, finalizer: str) -> str:
     return "its owner, which is not a controller of Kubernetes"
 
 
-def _uses_claim(pod: Object, claim: str) -> bool:
-    phase = (pod.get("status") or {}).get("phase")
-    if phase in ("Succeeded", "Failed"):
-        return False
-    volumes: Sequence[Any] = (pod.get("spec") or {}).get("volumes") or ()
-    return any((volume.get("persistentVolumeClaim") or {}).get("claimName") == claim for volume in volumes)
+def _uses_claim(case: Case, pod: Object) -> bool:
+    """Report whether a pod protects the claim. Pods that have ended protect it as well, until they are deleted."""
+    return bool((pod.get("spec") or {}).get("nodeName")) and case.key in claim_keys(pod)
 
 
 def _in_use(case: Case, resource: Resource, users: Sequence[Object]) -> Iterator[Cause]:

@@ -161,6 +161,8 @@ def deployment_pending(case: Case) -> str:
         return f"{updated} of {replicas} pods are up to date"
     if total > updated:
         return f"{total - updated} old pods remain"
+    if total > replicas:
+        return f"{total - replicas} surplus pods remain"
     if (available := status.get("availableReplicas") or 0) < replicas:
         return f"{available} of {replicas} pods are available"
     return ""

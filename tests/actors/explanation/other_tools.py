@@ -96,6 +96,7 @@ BY_CODE: dict[str, tuple[str, str]] = {
     "device-claim-missing": (NOTHING, SYMPTOM),
     # Deletion.
     "finalizer": (NOTHING, CAUSE),
+    "namespace-discovery": (NOTHING, CAUSE),
     "in-use": (NOTHING, CAUSE),
     # Nodes and objects of the API server.
     "node-lost": BOTH,
@@ -119,6 +120,9 @@ BY_NAME: dict[str, tuple[str, str]] = {  # that differ from the others of their 
     "namespace controller is disabled": (NOTHING, SYMPTOM),
     "all nodes are silent": (CAUSE, SYMPTOM),
     "node of the pod is lost": (CAUSE, SYMPTOM),
+    "pod on a lost node is not replaced": (CAUSE, SYMPTOM),
+    "definition has an object with a finalizer": (NOTHING, SYMPTOM),
+    "claim is used by a pod with a finalizer": (NOTHING, SYMPTOM),
 }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from kcm.actors.explanation.kinds import resource_named
 from kcm.protocols.objects import Object
-from kcm.protocols.resources import Resource
+from kcm.protocols.resources import PODS, Resource
 from tests.actors.explanation.stage import Stage
 
 
@@ -37,6 +37,9 @@ class Scene:
         found = self.cluster.get(resource, self.key(name) if resource.namespaced else name)
         assert found is not None, (kind, name)
         return found
+
+    def pods(self) -> list[Object]:
+        return self.cluster.list(PODS, self.namespace)
 
     def key(self, name: str) -> str:
         return f"{self.namespace}/{name}"

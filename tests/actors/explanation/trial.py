@@ -75,7 +75,8 @@ def _on_stage(stage: Stage, scenarios: Iterable[Scenario], seed: int, drawn: set
 def _neighbours(scene: Scene) -> None:
     """Create up to two healthy workloads, which run before the scenario begins."""
     for number in range(scene.chance.randint(0, 2)):
-        scene.pod_owner(f"neighbour-{number}", replicas=scene.chance.randint(1, 2))
+        kind = scene.chance.choice(("Deployment", "StatefulSet", "DaemonSet"))
+        scene.pod_owner(f"neighbour-{number}", kind=kind, replicas=scene.chance.randint(1, 2))
         scene.run(scene.chance.choice((1.0, 4.0)))
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kcm.actors.engine.elector import Election
+from kcm.actors.reconciliation.actor_names import DISPATCHER
+from kcm.protocols.messages.rates import EngageBrake
 from kcm.protocols.resources import LEASES
 from kcm.protocols.times import format_micro_time
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
@@ -61,7 +63,19 @@ def scaled(kind: str) -> Callable[[Scene], tuple[str, str]]:
     return act
 
 
+def braked(scene: Scene) -> tuple[str, str]:
+    kind, name = scene.pod_owner("web", kind=scene.chance.choice(("ReplicaSet", "Deployment")), replicas=6)
+    scene.run(20.0)
+    system = scene.stage.system
+    assert system is not None
+    system.actors.tell(DISPATCHER, EngageBrake(0.001))
+    scene.run(1.0)
+    scene.merge(kind, name, {"spec": {"replicas": 0}})
+    return kind, name
+
+
 SCENARIOS = (
+    Scenario(name="storm brake holds a smaller workload back", code="storm-brake", act=braked, alone=True),
     Scenario(
         name="lease is held elsewhere",
         code="lease-held-elsewhere",

@@ -78,7 +78,7 @@ def taken(scene: Scene) -> tuple[str, str]:
     name = f"{scene.namespace}-taken"
     volume(scene, name)
     claim(scene, "first", storageClassName="", volumeName=name)
-    scene.run(10.0)
+    scene.run(30.0)
     return claim(scene, "second", storageClassName="", volumeName=name)
 
 
