@@ -207,15 +207,18 @@ class StateReader:
         specs: Sequence[ControllerSpec],
         skipped: Iterable[str],
         informers_of: Mapping[str, Sequence[str]],
+        electors: Mapping[str, str],
         checks: Mapping[str, Check],
     ) -> None:
         """Create a reader.
 
         skipped: names of the controllers whose requirements are not met.
         informers_of: Table.ids of the static tables of each controller.
+        electors: elector of the lease under which each controller runs.
         checks: health checks by name.
         """
         self._actors, self._vitals, self._tables, self._clock = actors, vitals, tables, clock
+        self._electors = electors
         self._specs, self._skipped, self._checks = tuple(specs), frozenset(skipped), checks
         self._informers_of = {name: tuple(map(informer_name, tables)) for name, tables in informers_of.items()}
         self._turns: dict[str, tuple[int, int, float]] = {}  # incarnation, turn, and when it was first seen
@@ -403,8 +406,10 @@ class StateReader:
         if manager.draining:
             return STOPPING, "the process shuts down"
         if child is None:
-            if manager.leading:
+            if self._electors.get(spec.name) in manager.leads:
                 return STARTING, "its start is due"
+            if manager.leading:  # groups of controllers, leader migration, or several clusters have Leases of their own
+                return STANDBY, "another process holds the Lease under which it runs"
             return STANDBY, f"{manager.leader or 'another process'} leads"
         if child.gave_up:
             return FAILED, f"failed too often and is left stopped: {child.last_error}"

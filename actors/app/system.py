@@ -448,6 +448,7 @@ class ControllerSystem:
             specs=self.controllers,
             skipped=self.skipped,
             informers_of={name: plan.tables for name, plan in self._plan.controllers.items()},
+            electors={name: plan.elector for name, plan in self._plan.controllers.items()},
             checks=self.checks(),
         )
         election = self._assembly.election

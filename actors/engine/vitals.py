@@ -73,6 +73,7 @@ class ManagerVitals(NamedTuple):
     at: float  # when this was published
     wanted: frozenset[str] = frozenset()  # names of the enabled controllers
     paused: frozenset[str] = frozenset()  # names of the controllers that an operator has paused
+    leads: frozenset[str] = frozenset()  # electors whose leases are held; without leader election, all
 
 
 # The elector.

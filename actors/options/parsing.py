@@ -27,7 +27,7 @@ FIRST = ("embedded cluster", "diagnosis")  # sections that upstream does not hav
 SUMMARY = (
     "Runs the Kubernetes control loops: watches the cluster through the API server and moves it towards its desired "
     "state. Without --kubeconfig and --master, and not in a pod, it starts an embedded cluster and works on that. "
-    "The subcommands wait, apiserver, snapshot and journal have a --help of their own."
+    "The subcommands ctl, top, why, wait, apiserver, snapshot, journal and completion have a --help of their own."
 )
 SUMMARY_OF_OTHERS = (
     "Runs {controllers}. Without --kubeconfig and --master, and not in a pod, it starts an embedded cluster and works "

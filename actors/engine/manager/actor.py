@@ -433,5 +433,6 @@ class ControllerManager(Actor):
             at=self.clock.monotonic(),
             wanted=frozenset(self._steering.wanted(self._plan)),
             paused=frozenset(self._steering.paused),
+            leads=frozenset(self._leads),
         )
         self._vitals.say(self.name, vitals)

@@ -11,12 +11,13 @@ import pytest
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.actors.engine.elector import Election
+from kcm.actors.engine.elector import Election, Migration
 from kcm.actors.reconciliation import Reconciliation, Watch, itself
 from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.objects import Key
-from kcm.protocols.resources import REPLICASETS
+from kcm.protocols.resources import LEASES, REPLICASETS
+from kcm.protocols.times import format_micro_time
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.support.objects import replica_set
 
@@ -159,3 +160,19 @@ def test_states_are_read_while_an_actor_hangs(make_cluster: Callable[..., Simula
     state = controller(manager, NAME)
     assert (state["state"], state["restarts"]) == ("Running", 1)
     assert state["lastError"].startswith("hung: ")
+
+
+def test_controller_under_a_lease_that_another_process_holds_stands_by(cluster: SimulatedCluster) -> None:
+    held = {
+        "holderIdentity": "other",
+        "leaseDurationSeconds": 3600,
+        "renewTime": format_micro_time(cluster.clock.now()),
+    }
+    cluster.create(LEASES, {"metadata": {"name": "migrated", "namespace": "kube-system"}, "spec": held})
+    migration = Migration(lease="migrated", components={NAME: "*"})
+    election = Election(identity="one", namespace="kube-system", name="kcm", migration=migration)
+    manager = cluster.manager(controllers=FEW, election=election)
+    cluster.run_for(10.0)
+    assert controller(manager, "deployment-controller")["state"] == "Running"
+    state = controller(manager, NAME)
+    assert (state["state"], state["reason"]) == ("Standby", "another process holds the Lease under which it runs")
