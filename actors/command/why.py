@@ -4,7 +4,7 @@ The manager explains the object, as it alone has the queues and the decisions. I
 explains the object from the API server alone, and a note contains the reason.
 
 Exit codes: 0 if nothing is wrong or the object is under way, 1 if it is stuck or does not exist, 2 for malformed
-arguments, 3 if neither a manager nor an API server can be asked.
+arguments, 3 if neither a manager nor an API server can be asked, or the manager does not reach its API server.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main(argv: Sequence[str], *, program: str = "run-kcm why") -> int:
         print(f"Error: {err}", file=sys.stderr)
         return UNREACHABLE
     print(_shown(explanation, arguments.output), end="")
-    return STUCK if explanation.verdict in ("stuck", "not found") else FINE
+    return {"stuck": STUCK, "not found": STUCK, "unknown": UNREACHABLE}.get(explanation.verdict, FINE)
 
 
 def _explanation(arguments: argparse.Namespace, question: Question) -> Explanation:
@@ -142,7 +142,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         description="Explain why an object is stuck: the causes, the root first, what each controller decided last, "
         "and when it looks again.",
         epilog="Exit codes: 0 nothing is wrong, or it is under way; 1 it is stuck, or does not exist; 2 malformed "
-        "arguments; 3 neither a manager nor an API server can be asked.",
+        "arguments; 3 the API server cannot be asked.",
     )
     parser.add_argument(
         "object", nargs="+", metavar="OBJECT", help="KIND NAME, KIND NAMESPACE/NAME or KIND/NAME, kinds as in kubectl"

@@ -125,6 +125,14 @@ def test_healthy_object_has_exit_code_0(manager: FakeManager, capsys: pytest.Cap
     assert capsys.readouterr().out == "pod shop/web-1: nothing is wrong\n"
 
 
+@pytest.mark.parametrize(
+    ("verdict", "code"), [("under way", 0), ("stuck", 1), ("not found", 1), ("unknown", 3)], ids=str
+)
+def test_exit_code_follows_from_the_verdict(manager: FakeManager, verdict: Verdict, code: int) -> None:
+    manager.answer = explanation(verdict)
+    assert why.main(["pod", "shop/web-1"]) == code
+
+
 def test_unknown_kind_of_the_manager_is_malformed(manager: FakeManager, capsys: pytest.CaptureFixture[str]) -> None:
     manager.answer = ManagerError("kind: the API server serves no kind 'fable'", status=404)
     assert why.main(["fable", "a"]) == why.MALFORMED
