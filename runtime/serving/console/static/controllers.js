@@ -35,8 +35,7 @@ function All({ controllers, brake }) {
   const failing = active.filter((row) => row.failuresInARow || row.problem).length;
   return html`
     ${brake?.engaged && html`<${Notice} kind="bad">The storm brake holds back ${count(brake.held)} writes: ${brake.reason}<//>`}
-    <p>${count(active.length)} of ${count(controllers.length)} controllers are enabled, ${count(queued)} keys are queued,
-      ${count(failing)} have a problem.</p>
+    <p>${`${count(active.length)} of ${count(controllers.length)} controllers are enabled, ${count(queued)} keys are queued, ${count(failing)} have a problem.`}</p>
     <${Table} caption="Controllers" rows=${controllers} keyOf=${(row) => row.name} filter=${(row) => `${row.name} ${row.state}`}
       columns=${[
         { id: "name", title: "Controller", sort: (row) => row.name, cell: (row) => controllerLink(row.name) },
