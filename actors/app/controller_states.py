@@ -6,7 +6,7 @@ have camelCase names; "Seconds" are durations up to `at`. Documented in docs/ope
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -209,6 +209,7 @@ class StateReader:
         informers_of: Mapping[str, Sequence[str]],
         electors: Mapping[str, str],
         checks: Mapping[str, Check],
+        elsewhere: Callable[[str], str | None],
     ) -> None:
         """Create a reader.
 
@@ -216,7 +217,9 @@ class StateReader:
         informers_of: Table.ids of the static tables of each controller.
         electors: elector of the lease under which each controller runs.
         checks: health checks by name.
+        elsewhere: see Assembly.elsewhere.
         """
+        self._elsewhere = elsewhere
         self._actors, self._vitals, self._tables, self._clock = actors, vitals, tables, clock
         self._electors = electors
         self._specs, self._skipped, self._checks = tuple(specs), frozenset(skipped), checks
@@ -409,7 +412,9 @@ class StateReader:
             if self._electors.get(spec.name) in manager.leads:
                 return STARTING, "its start is due"
             if manager.leading:  # groups of controllers, leader migration, or several clusters have Leases of their own
-                return STANDBY, "another process holds the Lease under which it runs"
+                replica = self._elsewhere(spec.name)
+                reason = f"{replica} runs its group" if replica else "another process holds the Lease under which it runs"
+                return STANDBY, reason
             return STANDBY, f"{manager.leader or 'another process'} leads"
         if child.gave_up:
             return FAILED, f"failed too often and is left stopped: {child.last_error}"

@@ -100,9 +100,12 @@ class SystemView:
         manager = self._assembly.vitals.of(MANAGER, ManagerVitals)
         child = manager.children.get(controller_name(name)) if manager is not None else None
         if child is None:
+            elsewhere = self._assembly.elsewhere(name) if name in self._enabled else None
             # Before its lease a manager has no controllers, whether they are enabled or not.
-            enabled = name in self._enabled and (manager is None or not manager.leading)
-            return ControllerState(name=name, enabled=enabled, alive=False)
+            is_shown = manager is None or not manager.leading or elsewhere is not None
+            return ControllerState(
+                name=name, enabled=name in self._enabled and is_shown, alive=False, elsewhere=elsewhere
+            )
         return self._state(spec, child)
 
     def _state(self, spec: ControllerSpec, child: ChildVitals) -> ControllerState:

@@ -11,7 +11,9 @@ from kcm.actors.engine.controller import DecisionMemory
 from kcm.actors.engine.elector import Election
 from kcm.actors.engine.informer import Outage
 from kcm.actors.engine.server_warnings import ServerWarnings
+from kcm.actors.engine.vitals import CoordinatorVitals, ElectorVitals
 from kcm.actors.options import Options
+from kcm.actors.reconciliation.actor_names import GROUP_COORDINATOR, group_elector_name
 from kcm.actors.reconciliation.derived import MakeTable, new_table
 from kcm.actors.reconciliation.outside import Functions
 from kcm.protocols.arguments import check_type
@@ -78,6 +80,17 @@ class Assembly(Struct, frozen=True, kw_only=True):
     def groups(self) -> ControllerGroups | None:
         """Return the groups of controllers with Leases of their own; None without groups."""
         return None if self.election is None else self.election.groups
+
+    def elsewhere(self, controller: str) -> str | None:
+        """Return the replica that holds the group of a controller; "" if none does, None if this process may run it."""
+        if self.groups is None:
+            return None
+        group = self.groups.group_of(controller)
+        elector = self.vitals.of(group_elector_name(group), ElectorVitals)
+        if elector is not None and elector.leading:
+            return None
+        coordinator = self.vitals.of(GROUP_COORDINATOR, CoordinatorVitals)
+        return coordinator.holders.get(group, "") if coordinator is not None else ""
 
     @property
     def has_lease(self) -> bool:

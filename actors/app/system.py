@@ -450,6 +450,7 @@ class ControllerSystem:
             informers_of={name: plan.tables for name, plan in self._plan.controllers.items()},
             electors={name: plan.elector for name, plan in self._plan.controllers.items()},
             checks=self.checks(),
+            elsewhere=self._assembly.elsewhere,
         )
         election = self._assembly.election
         return SystemControl(

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence, Sized
 from typing import NamedTuple, Protocol
 
 import orjson
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from kcm.protocols.codec import encode
@@ -100,6 +100,8 @@ class CoordinatorVitals(Struct, frozen=True, kw_only=True):
 
     # Living replicas with the same groups, including this one.
     replicas: int = 0
+    # Identities of the holders of the Leases of groups; "" without a holder.
+    holders: Mapping[str, str] = field(default_factory=dict)
     # Request that failed in the latest round, and why; "" if none failed.
     failure: str = ""
     # Since when every round has failed.

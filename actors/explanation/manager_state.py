@@ -41,6 +41,7 @@ class ControllerState(Struct, frozen=True, kw_only=True):
     denied: rights that the API server denies, as texts.
     tables: troubles of its tables: "the table of pods is not synced: …".
     client: its API client, and `throttled`: the number of commands of this client that wait for its rate limit.
+    elsewhere: replica that runs the group of the controller; "" if none does, None if this process runs it.
     """
 
     name: str
@@ -60,6 +61,7 @@ class ControllerState(Struct, frozen=True, kw_only=True):
     tables: tuple[str, ...] = ()
     client: str = ""
     throttled: int = 0
+    elsewhere: str | None = None
 
 
 class LeadershipState(Struct, frozen=True, kw_only=True):

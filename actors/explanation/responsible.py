@@ -68,6 +68,10 @@ def trouble_of(state: ControllerState, *, now: float) -> tuple[str, str, tuple[s
     name = state.name
     if not state.enabled:
         return "controller-disabled", f"{name} is disabled", ()
+    if state.elsewhere:
+        return "lease-held-elsewhere", f"replica {state.elsewhere} runs {name}, and has not done it either", ()
+    if state.elsewhere is not None:
+        return "lease-not-acquired", f"no replica runs {name}: its group has no holder", ()
     if state.gave_up:
         return "controller-gave-up", f"{name} failed too often and is left stopped", (state.last_error,)
     if state.failures >= CRASH_LOOP:

@@ -49,6 +49,7 @@ from kcm.runtime.system.vitals import Vitals
 
 Round = Generator[Command, Any, None]  # receives outcomes
 
+SOON = 0.05  # minimum seconds until another Lease is tried
 SPREAD = 0.2  # maximum random part by which a period is shortened
 SETTLED_AFTER = 5.0  # seconds without a change of replicas and holders before a group is moved
 MOVES_EVERY = 600.0  # seconds per move, after one move for each group since the replicas changed
@@ -95,6 +96,7 @@ class GroupCoordinator(Actor):
         self._placement: object = None  # replicas and holders as last seen
         self._changed_at = 0.0  # when the placement last changed
         self._members: frozenset[str] = frozenset()
+        self._holders: dict[str, str] = {}
         self._moves = TokenBucket(qps=1 / MOVES_EVERY, burst=len(groups.groups), now=0.0)
         self._strangers: list[str] = []
         self._failure, self._failing_since = "", 0.0
@@ -188,7 +190,12 @@ class GroupCoordinator(Actor):
         """Handle the end of a round, successful or not."""
         self._vitals.say(
             self.name,
-            CoordinatorVitals(replicas=len(self._members), failure=self._failure, failing_since=self._failing_since),
+            CoordinatorVitals(
+                replicas=len(self._members),
+                holders=self._holders,
+                failure=self._failure,
+                failing_since=self._failing_since,
+            ),
         )
         if not self._draining:
             self._ask_for_wake()
@@ -222,7 +229,7 @@ class GroupCoordinator(Actor):
         if state != self._published_state or self._began >= self._published_at + self._election.retry_period:
             outcome = yield from self._publish(state)
             if isinstance(outcome, Conflict | AlreadyExists):  # another replica has taken this Lease at the same time
-                self._next_round = self._began
+                self._next_round = self._began + SOON * (1 + self._random.random())
                 return
             if not isinstance(outcome, Done):
                 self._fail(f"cannot write the Lease of this replica in {namespace}: {_reason(outcome)}")
@@ -248,6 +255,8 @@ class GroupCoordinator(Actor):
         else:
             command = Update(LEASES.id, key_of(lease), encode_object(lease))
         outcome = yield command
+        if isinstance(outcome, AlreadyExists):
+            observed.foreign.add(number)
         if isinstance(outcome, Done):
             observed.wrote(number, decode_object(outcome.body), self.clock.monotonic())
             self._published_at, self._published_state = sent, state
@@ -337,6 +346,7 @@ class GroupCoordinator(Actor):
             self._members = frozenset(members)
             self._moves = TokenBucket(qps=1 / MOVES_EVERY, burst=len(self._groups.groups), now=now)
             self.log.info("replicas changed", replicas=len(members), identities=sorted(members))
+        self._holders = {group.name: group.holder for group in groups}
         placement = (ready, [(group.name, group.holder) for group in groups])
         if placement != self._placement:
             self._placement, self._changed_at = placement, now

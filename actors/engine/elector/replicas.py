@@ -63,6 +63,7 @@ class ObservedReplicas:
         self.groups: dict[str, Observation] = {}  # by group
         self.replicas: dict[int, Observation] = {}  # by number
         self.expired: frozenset[tuple[str, str]] = frozenset()  # (name, resourceVersion) of Leases of dead replicas
+        self.foreign: set[int] = set()  # numbers of Leases that exist and were not listed, for example without labels
         self.seen_at = -math.inf  # monotonic time of the last list
 
     @property
@@ -153,7 +154,8 @@ class ObservedReplicas:
             abandoned = not replica.holder or (unix_now - _renewed_at(replica.spec) > ABANDONED)
             if abandoned or not replica.is_fresh(now) or replica.holder in self._election.ended:
                 return number, replica.lease
-        return next(number for number in range(len(self.replicas) + 1) if number not in self.replicas), None
+        taken = self.replicas.keys() | self.foreign
+        return next(number for number in range(len(taken) + 1) if number not in taken), None
 
     def lease_of_replica(self, number: int, present: Object | None, *, state: str, unix_now: float) -> Object:
         """Return the Lease of this replica after a renewal. present: as it is now; None if it does not exist."""

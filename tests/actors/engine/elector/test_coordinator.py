@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+import orjson
 import pytest
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
@@ -279,6 +281,25 @@ def test_leases_with_malformed_fields_are_ignored(cluster: SimulatedCluster) -> 
     )
     (first,) = start(cluster, "one")
     cluster.run_for(5.0)
+    assert set(first.groups_held()) == set(NAMES)
+
+
+def test_pages_name_the_replica_that_runs_a_controller(cluster: SimulatedCluster) -> None:
+    first, second = start(cluster, "one", "two")
+    spread(cluster, (first, second))
+    cluster.run_for(3.0)
+    other, identity = (second, "one") if "jobs" in first.groups_held() else (first, "two")
+    shown = orjson.loads(msgspec.json.encode(other.shown("controllers", "job-controller")))
+    assert shown["controller"]["state"] == "Standby"
+    assert shown["controller"]["reason"] == f"{identity} runs its group"
+
+
+def test_lease_of_another_program_with_the_name_of_a_replica_is_left_alone(cluster: SimulatedCluster) -> None:
+    name = "kube-controller-manager-replica-0"
+    cluster.create(LEASES, {"metadata": {"name": name, "namespace": "kube-system"}})
+    (first,) = start(cluster, "one")
+    cluster.run_for(5.0)
+    assert [name_of(lease) for lease in replicas(cluster)] == ["kube-controller-manager-replica-1"]
     assert set(first.groups_held()) == set(NAMES)
 
 
