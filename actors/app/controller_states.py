@@ -413,8 +413,7 @@ class StateReader:
                 return STARTING, "its start is due"
             if manager.leading:  # groups of controllers, leader migration, or several clusters have Leases of their own
                 replica = self._elsewhere(spec.name)
-                reason = f"{replica} runs its group" if replica else "another process holds the Lease under which it runs"
-                return STANDBY, reason
+                return STANDBY, f"{replica or 'another process'} holds the Lease under which it runs"
             return STANDBY, f"{manager.leader or 'another process'} leads"
         if child.gave_up:
             return FAILED, f"failed too often and is left stopped: {child.last_error}"

@@ -291,7 +291,7 @@ def test_pages_name_the_replica_that_runs_a_controller(cluster: SimulatedCluster
     other, identity = (second, "one") if "jobs" in first.groups_held() else (first, "two")
     shown = orjson.loads(msgspec.json.encode(other.shown("controllers", "job-controller")))
     assert shown["controller"]["state"] == "Standby"
-    assert shown["controller"]["reason"] == f"{identity} runs its group"
+    assert shown["controller"]["reason"] == f"{identity} holds the Lease under which it runs"
 
 
 def test_lease_of_another_program_with_the_name_of_a_replica_is_left_alone(cluster: SimulatedCluster) -> None:
