@@ -9,7 +9,6 @@ from kcm.actors.hollow.provisioner import WAITING_CLASS
 from kcm.actors.hollow.scheduler.devices.claim_facts import requires_devices
 from kcm.actors.reconciliation import controlled_by
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.ownership import Owns
 from kcm.actors.simulation.trials.hollow.devices import ROOM
 from kcm.actors.simulation.trials.scenario import NAMESPACE
 from kcm.actors.simulation.trials.trial import Trial
@@ -76,6 +75,5 @@ def _is_kept_off(cluster: SimulatedCluster, pod: Object) -> bool:
 TRIAL = Trial(
     controller="hollow-scheduler-controller",
     unsettled=_unsettled,
-    deletes=(PODS,),
-    owns=(Owns(PODS, RESOURCE_CLAIMS),),  # for extended resources
+    deletes=(PODS, RESOURCE_CLAIMS),  # preempted pods, and claims for extended resources
 )

@@ -24,7 +24,7 @@ from kcm.actors.controllers.network.service_cidr import (
     overlapping,
     with_overlapping,
 )
-from kcm.actors.reconciliation import Change, RequeueAfter
+from kcm.actors.reconciliation import Because, Change, RequeueAfter
 from kcm.actors.simulation.driver import NOW, Answer, Bench, Driven, drive
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, List, Patch
@@ -283,6 +283,7 @@ def refuse(scene: Scene, command: Command, outcome: Outcome) -> Outcome:
 def test_status_that_cannot_be_written_causes_an_event() -> None:
     scene = Scene([ours()])
     running: Any = scene.reconciler.reconcile("ours")
+    assert isinstance(next(running), Because)
     assert isinstance(next(running), Patch)
     event = running.send(Forbidden("no"))
     assert isinstance(event, Record)
