@@ -222,7 +222,8 @@ def _namespace(case: Case) -> Iterator[Cause]:
     failure = case.condition_is("NamespaceDeletionContentFailure", "True")
     followed = 0
     message = str((content or {}).get("message") or "")
-    named = {found[1].rstrip(".") for found in _REMAINING.finditer(message)}
+    # Pods are deleted first, and while they remain, the conditions do not contain them.
+    named = {found[1].rstrip(".") for found in _REMAINING.finditer(message)} or {r.PODS.name}
     resources = [known.resource for known in KINDS if known.resource.namespaced and known.resource.name in named]
     for name in named - {resource.name for resource in resources}:
         plural, _, group = name.partition(".")

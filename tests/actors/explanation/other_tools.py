@@ -121,6 +121,7 @@ BY_NAME: dict[str, tuple[str, str]] = {  # that differ from the others of their 
     "all nodes are silent": (CAUSE, SYMPTOM),
     "node of the pod is lost": (CAUSE, SYMPTOM),
     "pod on a lost node is not replaced": (CAUSE, SYMPTOM),
+    "namespace has a pod with a finalizer": (NOTHING, SYMPTOM),
     "definition has an object with a finalizer": (NOTHING, SYMPTOM),
     "claim is used by a pod with a finalizer": (NOTHING, SYMPTOM),
 }

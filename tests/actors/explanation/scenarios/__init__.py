@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.actors.explanation.scenario import Scenario
 from tests.actors.explanation.scenarios import (
     batch,
+    chains,
     containers,
     deletion,
     faults,
@@ -31,6 +32,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *placement.SCENARIOS,
     *kubelets.SCENARIOS,
     *server.SCENARIOS,
+    *chains.SCENARIOS,
     *manager.SCENARIOS,
     *faults.SCENARIOS,
 )
