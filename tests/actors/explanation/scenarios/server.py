@@ -172,6 +172,6 @@ SCENARIOS = (
     Scenario(name="certificate request is not approved", code="csr-unapproved", act=unapproved),
     Scenario(name="certificate request was denied", code="csr-denied", act=denied),
     Scenario(name="certificate request is not signed", code="csr-unsigned", act=unsigned),
-    Scenario(name="service of an API does not exist", code="api-service-unavailable", act=api_service),
+    Scenario(name="service of an API does not exist", code="api-service-unavailable", act=api_service, alone=True),
     Scenario(name="owner does not exist", code="missing-owner", act=orphan, alone=True),
 )
