@@ -14,6 +14,8 @@ from typing import Any
 from sphinx.util.typing import stringify_annotation
 from structlog.typing import FilteringBoundLogger
 
+from kcm.actors.engine.elector import election
+from kcm.actors.engine.elector.groups import ControllerGroups
 from kcm.actors.reconciliation import specs
 from kcm.actors.reconciliation.reconciler import Reconciliation, Step
 from kcm.actors.reconciliation.webhooks import AdmissionWebhook, VersionConversion
@@ -37,6 +39,7 @@ release = version = "0.2.0"
 # Sphinx evaluates annotations; these names are imported for type checkers only.
 for imported in (FilteringBoundLogger, AdmissionWebhook, VersionConversion):
     setattr(specs, imported.__name__, imported)
+setattr(election, ControllerGroups.__name__, ControllerGroups)
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 root_doc = "README"
