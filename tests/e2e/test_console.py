@@ -161,6 +161,7 @@ def test_keyboard_reaches_and_operates_everything(link: str, tmp_path: Path) -> 
     async def walk(page: Page) -> None:
         await sign_in(page, link)
         await shown(page, at(link, "controllers"))
+        await page.until("document.querySelectorAll('tbody a').length > 0")
         await page.press("Tab")
         assert await page.evaluate("document.activeElement.textContent") == "Skip to the content"
         await page.evaluate("globalThis.walked = new Set(); undefined")
