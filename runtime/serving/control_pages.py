@@ -176,6 +176,8 @@ def _settings(body: bytes) -> Mapping[str, object]:
         raise ValueError(f"the body has {len(body)} bytes; the most is {LARGEST_SETTINGS}")
     try:
         return msgspec.json.decode(body, type=dict[str, object])
+    except RecursionError:
+        raise ValueError("the body is nested too deeply") from None
     except msgspec.DecodeError as error:
         raise ValueError(f"the body is not a JSON object: {error}") from error
 

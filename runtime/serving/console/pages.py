@@ -149,7 +149,10 @@ class Console:
             return text_page("the body is JSON, with Content-Type: application/json\n", status=415)
         if len(request.body) > LARGEST_ACTION:
             return text_page("the body is too large\n", status=413)
-        body = msgspec.json.decode(request.body or b"{}")
+        try:
+            body = msgspec.json.decode(request.body or b"{}")
+        except RecursionError:
+            raise ValueError("the body is nested too deeply") from None
         if not isinstance(body, dict):
             raise ValueError("the body is a JSON object")
         self._log.info("console action", user=user.name, action=name, body=request.body.decode(errors="replace"))

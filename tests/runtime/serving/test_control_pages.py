@@ -171,6 +171,7 @@ def test_change_is_awaited_and_logged_with_its_user(
         ("/controllers/shop/drain", b"", 409, "cannot drain shop: it is disabled"),
         ("/controllers/shop/pause", b'{"a": 1}', 400, "pause takes no settings, and got a"),
         ("/controllers/shop/pause", b"[1]", 400, "the body is not a JSON object: Expected `object`, got `array`"),
+        ("/controllers/shop/pause", b'{"a": ' + b"[" * 4000, 400, "the body is nested too deeply"),
         (
             "/controllers/shop/pause",
             b" " * LARGEST_SETTINGS + b"{}",

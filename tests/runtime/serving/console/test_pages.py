@@ -167,6 +167,9 @@ def test_actions_need_post_json_and_the_right_and_are_logged(site: Site, console
     assert answer_of(site, console, "GET", path, headers=SIGNED_IN).status == 405
     assert answer_of(site, console, "POST", path, headers=SIGNED_IN, data="{}").status == 415
     assert answer_of(site, console, "POST", path, headers=SIGNED_IN, json=[4]).status == 400
+    as_json = {**SIGNED_IN, "Content-Type": "application/json"}
+    nested = answer_of(site, console, "POST", path, headers=as_json, data=b"[" * 4000)
+    assert (nested.status, nested.text) == (400, "the body is nested too deeply\n")
     reader = answer_of(site, console, "POST", path, headers=SIGNED_IN, json={"number": 4}, authorizer=ReadOnly())
     assert reader.status == 403
     large = {"number": 1, "text": "x" * 20_000}
