@@ -136,15 +136,30 @@ def _cases(entries: Iterable[tuple[str, str]]) -> str:
 
 
 def _fish_set(words: str | Sequence[str]) -> str:
-    each = words.split() if isinstance(words, str) else words
-    return f"set found {' '.join(map(_quoted, each))}".rstrip()
+    separate = words.split() if isinstance(words, str) else words
+    return f"set found {' '.join(map(_quoted, separate))}".rstrip()
 
 
 def _fish_cases(entries: Iterable[tuple[str, str]]) -> str:
     return "\n".join(f"        case {_quoted(pattern)}\n            {then}" for pattern, then in entries)
 
 
-_BASH = """# Completion of run-kcm for bash: source <(run-kcm completion bash)
+_CHOICES = """  case "$place $prev" in
+{values}
+  esac
+  if [[ -z $found && $cur == -* ]]; then
+    case "$place" in
+{flags}
+    esac
+  elif [[ -z $found ]]; then
+    case "$place" in
+{words}
+    esac
+  fi
+"""
+
+_BASH = (
+    """# Completion of run-kcm for bash: source <(run-kcm completion bash)
 _run_kcm() {{
   local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD-1]}} place='' found='' i
   for ((i = 1; i < COMP_CWORD; i++)); do
@@ -154,19 +169,9 @@ _run_kcm() {{
   done
   if [[ $cur == = ]]; then cur=''; elif [[ $prev == = ]]; then prev=${{COMP_WORDS[COMP_CWORD-2]}}; fi
   COMPREPLY=()
-  case "$place $prev" in
-{values}
-  esac
-  if [[ -z $found && $cur == -* ]]; then
-    case "$place" in
-{flags}
-    esac
-  elif [[ -z $found ]]; then
-    case "$place" in
-{words}
-    esac
-  fi
-  [[ $found == '@files' ]] && return
+"""
+    + _CHOICES
+    + """  [[ $found == '@files' ]] && return
   local IFS=$' \\t\\n'
   local -
   set -f
@@ -174,8 +179,10 @@ _run_kcm() {{
   if [[ ${{COMPREPLY[0]}} == *= ]]; then compopt -o nospace; fi
 }}
 complete -o default -F _run_kcm run-kcm bin/run-kcm"""
+)
 
-_ZSH = """#compdef run-kcm
+_ZSH = (
+    """#compdef run-kcm
 # Completion of run-kcm for zsh: source <(run-kcm completion zsh), after compinit
 _run_kcm() {{
   local cur=${{words[CURRENT]}} prev=${{words[CURRENT-1]}} place='' found='' i
@@ -185,24 +192,15 @@ _run_kcm() {{
     esac
   done
   if [[ $cur == --*=* ]]; then prev=${{cur%%=*}}; compset -P '*='; cur=${{cur#*=}}; fi
-  case "$place $prev" in
-{values}
-  esac
-  if [[ -z $found && $cur == -* ]]; then
-    case "$place" in
-{flags}
-    esac
-  elif [[ -z $found ]]; then
-    case "$place" in
-{words}
-    esac
-  fi
-  if [[ -z $found || $found == '@files' ]]; then _files; return; fi
+"""
+    + _CHOICES
+    + """  if [[ -z $found || $found == '@files' ]]; then _files; return; fi
   local -a each=(${{=found}})
   compadd -S '' -- ${{(M)each:#*=}}
   compadd -- ${{each:#*=}}
 }}
 compdef _run_kcm run-kcm bin/run-kcm"""
+)
 
 _FISH = """# Completion of run-kcm for fish: run-kcm completion fish | source
 function __run_kcm_complete
