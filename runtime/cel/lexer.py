@@ -86,7 +86,7 @@ _HEX = "[0-9a-fA-F]"
 _STRING_PREFIX = re.compile(
     rf"(?:{_ESCAPE}|[^\\\n\r])*(?:\\(?:[xX]{_HEX}?|u{_HEX}{{0,3}}|U{_HEX}{{0,7}}|[0-3][0-7]?)?)?"
 )
-"""Of a string that is not closed, or has an escape that is none."""
+"""The valid beginning of a string that is not closed, or that has an invalid escape."""
 
 
 def unescaped(text: str) -> str | bytes:

@@ -63,12 +63,12 @@ SERVING = "--secure-port=0"
 NAMESPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n"
 REFUSED: dict[str, tuple[Callable[[Surroundings], list[str]], str]] = {
     "an unknown flag": (lambda _: ["--nope"], "Error: unknown flag: --nope"),
-    "a flag that is no number": (
+    "a flag whose value is not a number": (
         lambda _: ["--concurrent-rc-syncs=many"],
         'Error: invalid argument "many" for "--concurrent-rc-syncs" flag',
     ),
     "an argument": (lambda _: ["extra"], 'Error: "kcm" does not take any arguments, got ["extra"]'),
-    "a port that is none": (lambda _: ["--secure-port=70000"], "--secure-port 70000 must be between 1 and 65535"),
+    "an invalid port": (lambda _: ["--secure-port=70000"], "--secure-port 70000 must be between 1 and 65535"),
     "lease timings that cannot work": (
         lambda _: ["--leader-elect-lease-duration=1s"],
         "leaseDuration must be greater than renewDeadline",
@@ -81,7 +81,7 @@ REFUSED: dict[str, tuple[Callable[[Surroundings], list[str]], str]] = {
         lambda around: [f"--kubeconfig={around.directory}", SERVING],
         "is a directory",
     ),
-    "a kubeconfig that is no YAML": (
+    "a kubeconfig that is not YAML": (
         lambda around: [around.kubeconfig("broken", text="a: [1,"), SERVING],
         "broken:1:7: not YAML: ",
     ),
@@ -123,7 +123,7 @@ REFUSED: dict[str, tuple[Callable[[Surroundings], list[str]], str]] = {
         lambda around: [SERVING, f"--apply={around.directory / 'none.yml'}"],
         "none.yml: No such file or directory",
     ),
-    "a manifest that is no YAML": (
+    "a manifest that is not YAML": (
         lambda around: [SERVING, f"--apply={around.file('bad.yml', 'a: [1,')}"],
         "bad.yml:2:1: not YAML: ",
     ),

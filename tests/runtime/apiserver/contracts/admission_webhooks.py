@@ -108,7 +108,7 @@ SCENARIOS: dict[str, Scenario] = {
     "a patch without its type": failing("/no-patch-type"),
     "a type without its patch": failing("/no-patch"),
     "a patch of another type": failing("/other-patch"),
-    "a patch that is none": failing("/bad-patch"),
+    "a malformed patch": failing("/bad-patch"),
     "another uid": failing("/wrong-uid"),
     "no response": judging("/silent"),
     "an old review": judging("/old"),

@@ -129,7 +129,7 @@ WRONG_SCHEMAS: dict[str, Any] = {
     "keys without a list type": array(obj(a=STRING), **{"x-kubernetes-list-map-keys": ["a"]}),
     "a map without keys": array(obj(a=STRING), **{"x-kubernetes-list-type": "map"}),
     "a map of strings": array(STRING, **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"]}),
-    "a key that is no property": array(
+    "a key without a property": array(
         {**obj(a=STRING), "required": ["a"]}, **{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["b"]}
     ),
     "a key twice": array(

@@ -115,7 +115,7 @@ POLICIES: dict[str, Any] = {
         variables=[{"name": "a", "expression": "[1]"}, {"name": "b", "expression": "variables.a == 'x'"}]
     ),
     "65 conditions": _spec(matchConditions=[{"name": f"c{i}", "expression": "true"} for i in range(65)]),
-    "a condition that is no boolean": _spec(matchConditions=[{"name": "a", "expression": "'a'"}]),
+    "a condition of another type than boolean": _spec(matchConditions=[{"name": "a", "expression": "'a'"}]),
     "a condition with a variable": _spec(
         variables=[{"name": "a", "expression": "true"}], matchConditions=[{"name": "c", "expression": "variables.a"}]
     ),
@@ -188,7 +188,7 @@ TABLE: Table = {
                 variables=[{"name": "a", "expression": "request"}], validations=[{"expression": "variables.a.x == 1"}]
             ),
             "an unknown field of the request": _spec(validations=[{"expression": "request.x == 1"}]),
-            "a message expression that is no text": _spec(validations=[{**VALIDATION, "messageExpression": "1"}]),
+            "a message expression that is not a string": _spec(validations=[{**VALIDATION, "messageExpression": "1"}]),
             "a message expression": _spec(
                 validations=[{**VALIDATION, "messageExpression": "'a' + object.metadata.name"}]
             ),

@@ -123,7 +123,7 @@ TABLE: Table = {
                     }
                 }
             },
-            "metrics that are none": {
+            "malformed metrics": {
                 "metadata": {"annotations": {"autoscaling.alpha.kubernetes.io/metrics": "x", "a": "b"}}
             },
             "a behavior": {

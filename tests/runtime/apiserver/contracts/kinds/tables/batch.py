@@ -75,9 +75,7 @@ JOB_CREATES: dict[str, Any] = {
     ),
     "odd codes": _failing({"action": "Ignore", "onExitCodes": {"operator": "Near", "values": []}}),
     "codes out of order": _failing({"action": "Ignore", "onExitCodes": {"operator": "In", "values": [3, 1, 1, 0]}}),
-    "codes of a container that is none": _failing(
-        {"action": "Ignore", "onExitCodes": {**CODES, "containerName": "none"}}
-    ),
+    "codes of an unknown container": _failing({"action": "Ignore", "onExitCodes": {**CODES, "containerName": "none"}}),
     "an odd condition": _failing({"action": "Ignore", "onPodConditions": [{"type": "-", "status": "Perhaps"}]}),
     "a failing index without an index": _failing({"action": "FailIndex", "onExitCodes": CODES}),
     "a failure policy with restarts": {

@@ -323,7 +323,7 @@ TABLE: Table = {
         {"metadata": {"name": "changing"}, "data": {"a": "b"}, "binaryData": {"c": "ZA=="}},
         creates={
             "odd keys": {"data": {"a b": ""}, "binaryData": {"..": "", "/": ""}},
-            "text that is none": {"binaryData": {"c": "x"}},
+            "binary data that is not base64": {"binaryData": {"c": "x"}},
         },
         updates={"immutable": {"immutable": True}, "other bytes": {"binaryData": {"c": "ZQ=="}}},
     ),

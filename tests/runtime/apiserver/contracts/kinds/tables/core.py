@@ -71,9 +71,9 @@ TABLE: Table = {
             "odd keys": {"data": {"a b": ""}},
             "an account without a name": {"type": "kubernetes.io/service-account-token"},
             "docker": {"type": "kubernetes.io/dockercfg"},
-            "docker that is none": {"type": "kubernetes.io/dockercfg", "stringData": {".dockercfg": "x"}},
+            "malformed docker configuration": {"type": "kubernetes.io/dockercfg", "stringData": {".dockercfg": "x"}},
             "docker json": {"type": "kubernetes.io/dockerconfigjson"},
-            "docker json that is none": {
+            "malformed docker JSON configuration": {
                 "type": "kubernetes.io/dockerconfigjson",
                 "stringData": {".dockerconfigjson": "x"},
             },

@@ -125,7 +125,7 @@ TABLE: Table = {
             "a port": _ports({"port": 80}),
             "a named port": _ports({"port": "http", "protocol": "UDP"}),
             "an odd port": _ports({"port": 0}, {"port": "H_"}),
-            "a protocol that is none": _ports({"port": 80, "protocol": "X"}),
+            "an unknown protocol": _ports({"port": 80, "protocol": "X"}),
             "a range": _ports({"port": 80, "endPort": 90}),
             "a range that ends early": _ports({"port": 80, "endPort": 70}),
             "a range of a name": _ports({"port": "http", "endPort": 70}),

@@ -186,7 +186,7 @@ TABLE: Table = {
             # security
             "privileged": _security(privileged=True),
             "privileged without escalation": _security(privileged=True, allowPrivilegeEscalation=False),
-            "root that is none": _security(runAsUser=-1, runAsGroup=-1),
+            "a negative user and group": _security(runAsUser=-1, runAsGroup=-1),
             "an unknown mount": _security(procMount="Odd"),
             "capabilities": _security(capabilities={"add": ["NET_ADMIN"], "drop": ["ALL"]}),
             "escalation by a capability": _security(

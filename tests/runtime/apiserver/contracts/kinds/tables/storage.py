@@ -15,7 +15,7 @@ TABLE: Table = {
             "an odd provisioner": {"provisioner": "Example_Com//"},
             "a long list of parameters": {"parameters": {f"k{i}": "v" for i in range(513)}},
             "a parameter without a name": {"parameters": {"": "v"}},
-            "a reclaim policy that is none": {"reclaimPolicy": "Recycle"},
+            "an unsupported reclaim policy": {"reclaimPolicy": "Recycle"},
             "an unknown reclaim policy": {"reclaimPolicy": "Burn"},
             "an unknown binding mode": {"volumeBindingMode": "Later"},
             "an empty topology": {"allowedTopologies": [{}]},
