@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -19,21 +20,23 @@ def nested(levels: int) -> Any:
     return value
 
 
+# Large values are built by the test that needs them, not while tests are collected.
 @pytest.mark.parametrize(
-    ("value", "refused"),
+    ("build", "refused"),
     [
-        (nested(MOST_NESTED), False),
-        (nested(MOST_NESTED + 1), True),
-        ([[[] for _ in range(1000)] for _ in range(100)], False),
-        ({"k" * 500_000: 1}, False),
-        ({"k" * 500_000: [{"x": 1} for _ in range(100)]}, False),
-        ({"k" * 500_000: [{"x": 1} for _ in range(10_000)]}, True),
-        ({"k" * 100_000: {str(number): 1 for number in range(100_000)}}, True),
-        ({f"name-{number:05}": {"value": number} for number in range(100_000)}, False),
+        (lambda: nested(MOST_NESTED), False),
+        (lambda: nested(MOST_NESTED + 1), True),
+        (lambda: [[[] for _ in range(1000)] for _ in range(100)], False),
+        (lambda: {"k" * 500_000: 1}, False),
+        (lambda: {"k" * 500_000: [{"x": 1} for _ in range(100)]}, False),
+        (lambda: {"k" * 500_000: [{"x": 1} for _ in range(10_000)]}, True),
+        (lambda: {"k" * 100_000: {str(number): 1 for number in range(100_000)}}, True),
+        (lambda: {f"name-{number:05}": {"value": number} for number in range(100_000)}, False),
     ],
     ids=range(8),
 )
-def test_deep_nesting_and_long_paths_are_rejected(value: Any, refused: bool) -> None:
+def test_deep_nesting_and_long_paths_are_rejected(build: Callable[[], Any], refused: bool) -> None:
+    value = build()
     raw = orjson.dumps(value)
     if refused:
         with pytest.raises(ValueError, match=r"nested more than|paths of fields are too long"):
