@@ -90,7 +90,8 @@ def test_a_reconciler_that_waits_costs_its_own_key_and_is_shown(tmp_path: Path) 
         status, page = manager.get("/healthz?verbose")
         assert status == 500
         assert "[-]replicaset-controller failed: stuck\n" in page
-        assert manager.metric("kcm_reconciliations_total", name="replicaset-controller", result="success") > 0
+        succeeded = {"name": "replicaset-controller", "result": "success"}
+        until(lambda: manager.metric("kcm_reconciliations_total", **succeeded) > 0, "the other key succeeded", why=text)
         assert manager.metric("kcm_hung_threads", actor="controller:replicaset-controller") == 1
         assert manager.program.terminate() == 0
 

@@ -16,6 +16,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 DEALT = "tests/faults/"  # directory of seeded runs
+BY_CONTRACT = "tests/runtime/apiserver/contracts/test_contracts.py"  # its tests are named [CONTRACT: SCENARIO]
 FIRST = "tests/e2e/"  # directory of tests that wait for processes; the cluster that they share ends with them
 RECORDED = Path(__file__).with_name("durations.json")
 SHORTEST = 1.0  # seconds; shorter units are not recorded and run last
@@ -23,6 +24,8 @@ SHORTEST = 1.0  # seconds; shorter units are not recorded and run last
 
 class UnitScheduling(LoadScopeScheduling):
     """Run the tests of a file on one worker, since they share what they started; deal seeded runs to all workers.
+
+    Each contract has servers of its own, so the contracts are dealt, too.
 
     xdist's own `loadgroup` writes the group into a name that pytest 9.2 does not read any more.
     """
@@ -32,8 +35,10 @@ class UnitScheduling(LoadScopeScheduling):
 
 
 def unit_of(nodeid: str) -> str:
-    """Return the unit of work that a test belongs to: its file, or itself if it is a seeded run."""
+    """Return the unit of work that a test belongs to: its file, its contract, or itself if it is a seeded run."""
     file = nodeid.partition("::")[0]
+    if file == BY_CONTRACT:
+        return nodeid.partition(": ")[0]
     return nodeid if file.startswith(DEALT) else file
 
 
