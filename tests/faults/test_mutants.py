@@ -101,6 +101,12 @@ def test_mutant_names_are_unique() -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("mutant", HARMFUL, ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        pytest.param(mutant, id=mutant.name, marks=() if number % 3 == 0 else pytest.mark.slow)
+        for number, mutant in enumerate(HARMFUL)
+    ],
+)
 def test_recorded_seed_finds_a_bug_that_kubernetes_once_had(mutant) -> None:
     must_be_found_by(FIRST.get(mutant.name, 0), lambda seed: bool(Hunt(mutant).search([seed]).found))
