@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from kcm.actors.app.arguments import read_options
     from kcm.actors.app.connection import api_transport
     from kcm.actors.app.installed import installed_controllers
-    from kcm.actors.app.serving import Pages, serve
     from kcm.actors.app.system import ControllerSystem
     from kcm.actors.command.main import main
+    from kcm.actors.command.program_pages import Pages, serve
     from kcm.actors.controllers.built_in import BUILT_IN
     from kcm.actors.engine.elector import Candidacy, Election, Migration
     from kcm.actors.options import InvalidOptionsError, Options
@@ -41,11 +41,11 @@ else:
             "Migration": "kcm.actors.engine.elector:Migration",
             "main": "kcm.actors.command.main:main",
             "Options": "kcm.actors.options:Options",
-            "Pages": "kcm.actors.app.serving:Pages",
+            "Pages": "kcm.actors.command.program_pages:Pages",
             "read_options": "kcm.actors.app.arguments:read_options",
             "Request": "kcm.runtime.client.api:Request",
             "Response": "kcm.runtime.client.api:Response",
-            "serve": "kcm.actors.app.serving:serve",
+            "serve": "kcm.actors.command.program_pages:serve",
             "ServingError": "kcm.runtime.serving.server:ServingError",
             "TlsError": "kcm.runtime.serving.tls_names:TlsError",
             "Transport": "kcm.runtime.client.api:Transport",

@@ -150,6 +150,11 @@ def test_serving_loads_no_metrics_library_before_the_first_scrape() -> None:
     assert [name for name in ("prometheus_client", "http.server", "email.message") if name in imported] == []
 
 
+def test_console_is_loaded_only_if_it_is_served() -> None:
+    imported = imported_with("kcm.actors.command.program_pages", "kcm.actors.command.run")
+    assert not [name for name in imported if name.startswith(("kcm.runtime.serving.console", "kcm.actors.console"))]
+
+
 def test_system_and_hollow_nodes_load_no_controllers_of_their_own() -> None:
     imported = imported_with("kcm.actors.hollow.process", "kcm.actors.app.system")
     assert "kcm.actors.controllers.built_in" not in imported

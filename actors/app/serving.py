@@ -1,30 +1,23 @@
-"""Server of metrics, health and debug pages: as flags configure it, or with `serve` in an embedding program."""
+"""Servers of metrics, health and debug pages: as flags configure them, or at one address."""
 
 from __future__ import annotations
 
 import ipaddress
-import os
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from kcm.actors.app.delegation import Delegation, delegate
-from kcm.actors.app.health import Check
-from kcm.actors.app.system import ControllerSystem
+from kcm.actors.app.delegation import Delegation
 from kcm.actors.options import Options
 from kcm.actors.options.configz import CONFIGZ_KEY, OWN_KEY, configuration, flag_values, own_configuration
-from kcm.protocols.arguments import check_function, check_mapping, check_text, check_type
 from kcm.runtime.http.server.bounded_connections import ConnectionLimits
-from kcm.runtime.metrics.meters import report_build
 from kcm.runtime.metrics.registry import Metrics
-from kcm.runtime.process.version import Version, this_version
+from kcm.runtime.process.version import Version
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.serving.authentication import ByCertificate, CertificateOrToken, PageAuthenticator
 from kcm.runtime.serving.authorization import EverythingAllowed, PathsAllowed
-from kcm.runtime.serving.console.pages import Console, LinkKey
 from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
 from kcm.runtime.serving.profiling import Profiler
@@ -35,96 +28,9 @@ from kcm.runtime.serving.tls import NamedPair, ServingTls, TlsSettings
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from kcm.runtime.serving.console.pages import Console, LinkKey
+
 LOOPBACK = "127.0.0.1"
-MOST_PORT = 65535
-DESCRIPTORS = 1024  # default limit of file descriptors
-
-
-class Pages(Struct, frozen=True):
-    """Served pages; a context manager that stops the server."""
-
-    urls: tuple[str, ...]  # one for each address
-    server: ServerThread
-    closing: ExitStack  # connections to the API servers that review requests
-
-    @property
-    def url(self) -> str:
-        return self.urls[0]
-
-    def stop(self) -> None:
-        self.server.stop()
-        self.closing.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-
-def serve(system: ControllerSystem, address: str = "", *, checks: Mapping[str, Check] | None = None) -> Pages:
-    """Serve metrics (including the caller's own) and health pages from a separate thread.
-
-    address: "127.0.0.1:9090" or "[::]:9090"; port 0 selects a free port. Serves /healthz, /metrics and /configz over
-        plain HTTP without authentication. "" serves all pages of run-kcm as the flags in the system's options configure
-        it (--secure-port, --bind-address, --tls-cert-file, --port, …), by default over HTTPS on port 10257.
-    checks: additional health checks, by name: functions that return None, or the problem in one line.
-
-    Raises ValueError if the address is invalid, ServingError if it cannot be bound, TlsError; and with
-    --authentication-kubeconfig or --authorization-kubeconfig in the options ConfigError and LookupFailedError.
-    """
-    check_type("serve", system, ControllerSystem, "a ControllerSystem")
-    check_text("address of serve", address, may_be_empty=True)
-    if checks is not None:
-        check_mapping("checks of serve", checks)
-    for name, check in (checks or {}).items():
-        check_function(f"the health check {name!r}", check)
-    health, version = HealthChecks(log=system.log), this_version()
-    health.set({**system.checks(), **(checks or {})}, exists=system.has_check)
-    report_build(system.metrics, version, system.options.features, versions=system.options.versions)
-    with ExitStack() as closing:
-        if address:
-            site = _site(
-                system.options,
-                health=health,
-                metrics=system.metrics,
-                set_verbosity=None,
-                version=version,
-                profiling=False,
-                clock=system.clock,
-                log=system.log,
-            )
-            server = ServerThread([_plain(site, *_host_and_port(address))], log=system.log)
-        else:
-            debug = DebugPages()
-            debug.set(system)
-            delegation = delegate(
-                system.options,
-                closing,
-                environ=os.environ,
-                clock=system.clock,
-                metrics=system.metrics,
-                log=system.log,
-                wait=lambda _seconds: True,  # an application decides by itself whether to try again
-            )
-            built = build_server(
-                system.options,
-                delegation=delegation,
-                health=health,
-                debug=debug,
-                metrics=system.metrics,
-                set_verbosity=None,
-                version=version,
-                clock=system.clock,
-                log=system.log,
-                descriptors=DESCRIPTORS,
-                embeds_cluster=False,
-            )
-            if built is None:
-                raise ValueError("the system's options disable both ports: pass an address")
-            server = built
-        server.start()
-        return Pages(server.urls, server, closing.pop_all())
 
 
 def build_server(
@@ -199,13 +105,45 @@ def build_server(
     if plain is not None:
         listeners.append(_plain(site, *plain, flag="--port"))
     if key is not None:
-        allowed = PathsAllowed(options.authorization.always_allow_paths)
-        application = build_application(site, allowed, authenticator=key, local=True)
-        port = options.diagnosis.console_port
-        listeners.append(PageListener(application=application, host=LOOPBACK, port=port, flag="--console-port"))
+        listeners.append(_opened_by_link(site, key, options))
     if not listeners:
         return None
     return ServerThread(listeners, log=log, bounds=ConnectionLimits(most=connections_of(descriptors)))
+
+
+def build_plain_server(
+    options: Options,
+    host: str,
+    port: int,
+    *,
+    health: HealthChecks,
+    debug: DebugPages,
+    metrics: Metrics,
+    version: Version,
+    clock: Clock,
+    log: FilteringBoundLogger,
+    console: Console | None = None,
+    key: LinkKey | None = None,
+) -> ServerThread:
+    """Return a server of metrics and health over plain HTTP for everybody, which is not started yet.
+
+    debug: controls of controllers and their debug pages, only for clients with the key.
+    key: opens the console by a second listener, see build_server.
+    """
+    site = _site(
+        options,
+        health=health,
+        metrics=metrics,
+        set_verbosity=None,
+        version=version,
+        profiling=False,
+        clock=clock,
+        log=log,
+    )
+    listeners = [_plain(site, host, port)]
+    if key is not None:
+        listeners.append(_opened_by_link(replace(site, console=console, debug=debug), key, options))
+    return ServerThread(listeners, log=log)
 
 
 def _site(
@@ -249,16 +187,12 @@ def _plain(site: Site, host: str, port: int, *, flag: str = "") -> PageListener:
     )
 
 
-def _host_and_port(address: str) -> tuple[str, int]:
-    """Parse an address such as 127.0.0.1:9090 or [::]:9090. Raises ValueError."""
-    host, _, port = address.rpartition(":")
-    try:
-        found = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        found = None
-    if found is None or not port.isdecimal() or int(port) > MOST_PORT or (":" in host) != host.startswith("["):
-        raise ValueError(f"not an IP address and a port, as 127.0.0.1:9090 or [::]:9090 are: {address!r}")
-    return str(found), int(port)
+def _opened_by_link(site: Site, key: LinkKey, options: Options) -> PageListener:
+    allowed = PathsAllowed(options.authorization.always_allow_paths)
+    application = build_application(site, allowed, authenticator=key, local=True)
+    return PageListener(
+        application=application, host=LOOPBACK, port=options.diagnosis.console_port, flag="--console-port"
+    )
 
 
 def _tls_settings(options: Options) -> TlsSettings:

@@ -474,6 +474,10 @@ class ControllerSystem:
         return self._control.change(collection, name, action, settings)
 
     @property
+    def transport(self) -> Transport:
+        return self._assembly.transport
+
+    @property
     def clusters(self) -> tuple[str, ...]:
         """Return the names of its clusters; () for a system with one, which has no name."""
         return self._assembly.clusters

@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.console.parts import console_parts
-from kcm.actors.options import Options
-from kcm.runtime.client.transport import HttpTransport
+from kcm.runtime.client.api import Transport
+from kcm.runtime.client.transport import HttpTransport, request_and_wait
 from kcm.runtime.faults.switches import SwitchedTransport
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.serving.console.pages import Console, LinkKey
@@ -25,7 +25,8 @@ ANSWERED_WITHIN = 3.0  # seconds
 class RunConsole(Struct):
     """Console and its way in.
 
-    link: address that opens the console of an embedded cluster; "" for others.
+    key: opens it by a link; None if users sign in with bearer tokens.
+    link: address with the key; "" without a key, and before it is served.
     switches: faults of the embedded cluster; None for others.
     """
 
@@ -44,14 +45,19 @@ class RunConsole(Struct):
         self.switches = SwitchedTransport(transport, clock=clock)
         return self.switches
 
-    def fill(self, system: ControllerSystem, transport: HttpTransport | None = None) -> None:
-        """Show a system, which need not run yet. transport: for requests of the console itself."""
-        send = None if transport is None else partial(transport.request, client=CLIENT, timeout=ANSWERED_WITHIN)
+    def fill(self, system: ControllerSystem, transport: Transport | None = None) -> None:
+        """Show a system, which need not run yet.
+
+        transport: for requests of the console itself; by default that of the system, if it has one cluster.
+        """
+        if transport is None and not system.clusters:
+            transport = system.transport
+        send = None
+        if transport is not None:
+            send = partial(request_and_wait, transport, client=CLIENT, timeout=ANSWERED_WITHIN)
         self.console.set(console_parts(system, send=send, switches=self.switches))
 
 
-def open_console(options: Options, *, embeds_cluster: bool, log: FilteringBoundLogger) -> RunConsole | None:
-    """Create the console; None if flags disable it."""
-    if not options.diagnosis.console or not options.secure_serving.port:
-        return None
-    return RunConsole(Console(log=log), LinkKey() if embeds_cluster else None)
+def open_console(*, has_link: bool, log: FilteringBoundLogger) -> RunConsole:
+    """Create a console that shows nothing yet. has_link: a key opens it."""
+    return RunConsole(Console(log=log), LinkKey() if has_link else None)

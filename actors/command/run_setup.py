@@ -242,12 +242,15 @@ def serve_pages(
         return None
     from kcm.actors.app.delegation import delegate
     from kcm.actors.app.serving import build_server  # heavy: a web server, certificates
-    from kcm.actors.command.console import open_console
     from kcm.runtime.serving.cluster_authentication import LookupFailedError
     from kcm.runtime.serving.server import ServingError
     from kcm.runtime.serving.tls_names import TlsError
 
-    console = open_console(options, embeds_cluster=launch.embeds_cluster, log=launch.log)
+    console = None
+    if options.diagnosis.console and options.secure_serving.port:
+        from kcm.actors.command.console import open_console  # nothing of it is loaded if flags disable it
+
+        console = open_console(has_link=launch.embeds_cluster, log=launch.log)
     try:
         delegation = delegate(
             options,

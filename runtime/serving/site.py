@@ -29,8 +29,6 @@ from kcm.runtime.serving.authorization import (
     internal_error,
     unauthorized_status,
 )
-from kcm.runtime.serving.console.assets import PREFIX as CONSOLE
-from kcm.runtime.serving.console.pages import Console
 from kcm.runtime.serving.control_pages import FORBIDDEN, ControlPages, is_change, is_control_path, log_change
 from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
@@ -43,6 +41,7 @@ from kcm.runtime.serving.why_page import WhyPage
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from kcm.runtime.serving.console.pages import Console
     from kcm.runtime.serving.metrics_page import MetricsPage
 
 LISTED = ("/configz", "/flagz", "/healthz", "/metrics")  # paths that /statusz names, if they are served
@@ -108,7 +107,7 @@ def _with_console(
     console: Console, authorizer: PageAuthorizer, page: PageFunction, *, is_read_only: bool
 ) -> PageFunction:
     async def respond(request: PageRequest) -> PageResponse:
-        if request.path.startswith(CONSOLE):
+        if request.path.startswith(console.prefix):
             return await console.respond(request, authorizer, is_read_only=is_read_only)
         return await page(request)
 

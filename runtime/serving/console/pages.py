@@ -55,7 +55,12 @@ class ConsoleParts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Console:
-    """Console of one program. Its files are served at once; it shows nothing until `set` is called."""
+    """Console of one program. Its files are served at once; it shows nothing until `set` is called.
+
+    prefix: of all its paths.
+    """
+
+    prefix = PREFIX
 
     def __init__(self, *, log: FilteringBoundLogger) -> None:
         self._log = log

@@ -6,8 +6,7 @@ import io
 import json
 import socket
 import ssl
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,21 +15,16 @@ import pytest
 import structlog
 from structlog.testing import LogCapture
 
-from kcm.actors.app.arguments import read_options
-from kcm.actors.app.serving import Pages, build_server, serve
-from kcm.actors.app.system import ControllerSystem
+from kcm.actors.app.serving import build_server
 from kcm.actors.options import parse_options
-from kcm.actors.reconciliation import DebugPage
-from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.runtime.logs.configuration import LogControl, LogSettings, Sink
-from kcm.runtime.metrics.registry import Family, Metrics
+from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.process.version import Version
 from kcm.runtime.scheduling.clock import SystemClock
 from kcm.runtime.serving.debug_pages import DebugPages
 from kcm.runtime.serving.health import HealthChecks
 from kcm.runtime.serving.server import ServerThread, ServingError
 from kcm.runtime.serving.tls_names import TlsError
-from tests.actors.app.test_embedding import PATIENCE, Idle, Silent, spec
 from tests.support.certificates import Authority, client_context
 
 LOOPBACK = "127.0.0.1"
@@ -235,109 +229,3 @@ def test_flags_that_harden_tls_work(tmp_path: Path) -> None:
         for refused in (older, other_curve):
             with pytest.raises(ssl.SSLError):
                 get(http.client.HTTPSConnection(LOOPBACK, port, timeout=10, context=refused), "/healthz")
-
-
-# A system that another program embeds.
-
-COUNTED = Family(name="mine_total", kind="counter", help="Mine.")
-
-
-@contextmanager
-def served(
-    address: str = "",
-    *flags: str,
-    controllers: Sequence[ControllerSpec] = (spec("idle-controller"),),
-    started: bool = False,
-    **more: Any,
-) -> Iterator[tuple[Pages, Metrics]]:
-    clock = SystemClock()
-    system = ControllerSystem(transport=Silent(), controllers=controllers, options=read_options(flags), clock=clock)
-    if started:
-        system.start()
-    try:
-        with serve(system, address, **more) as pages:
-            yield pages, system.metrics
-    finally:
-        system.halt()
-        clock.close()
-
-
-def fetched(pages: Pages, path: str) -> tuple[int, str]:
-    host, port = pages.url.removeprefix("http://").rsplit(":", 1)
-    return get(http.client.HTTPConnection(host, int(port), timeout=10), path)
-
-
-def test_program_serves_metrics_health_and_configuration() -> None:
-    with served("127.0.0.1:0", checks={"mine": lambda: "not yet"}) as (pages, metrics):
-        metrics.counter(COUNTED).inc(3)
-        status, text = fetched(pages, "/metrics")
-        assert status == 200
-        assert "mine_total 3.0" in text
-        assert "process_cpu_seconds_total" in text
-        status, text = fetched(pages, "/healthz")
-        assert status == 500
-        assert "[-]mine failed: reason withheld" in text
-        assert "idle-controller" not in text, "it has not started"
-        assert fetched(pages, "/configz")[0] == 200
-        assert fetched(pages, "/debug/pprof/")[0] == 404, "no profiles for everybody"
-
-
-class Talkative(Idle):
-    """Controller with a debug page that shows its request. built: set by the constructor."""
-
-    def __init__(self, built: threading.Event) -> None:
-        built.set()
-
-    def debug_page(self, path: str, query: Mapping[str, Sequence[str]]) -> DebugPage | None:
-        if path == "/broken":
-            raise RuntimeError("there is nothing to see")
-        return DebugPage(f"{path} {dict(query)}", "text/html") if path == "/all" else None
-
-
-def test_custom_controller_has_debug_pages() -> None:
-    (port,) = free_ports(1)
-    built = threading.Event()
-    controllers = [spec("idle-controller"), spec("talkative-controller", lambda _context: Talkative(built))]
-    with served("", "--secure-port=0", f"--port={port}", controllers=controllers, started=True) as (pages, _):
-        assert built.wait(PATIENCE)
-        below = "/debug/controllers/talkative-controller"
-        assert fetched(pages, f"{below}/all?a=1&a=2") == (200, "/all {'a': ['1', '2']}")
-        assert fetched(pages, f"{below}/broken")[0] == 500
-        assert fetched(pages, f"{below}/all")[0] == 200, "it is alive"
-        assert fetched(pages, below)[0] == 404
-        assert fetched(pages, "/debug/controllers/idle-controller/all")[0] == 404
-        assert fetched(pages, "/debug/controllers/nobody/all")[0] == 404
-
-
-def test_disabled_controller_has_no_debug_pages() -> None:
-    (port,) = free_ports(1)
-    controllers = [spec("talkative-controller", lambda _context: Talkative(threading.Event()))]
-    with served("", "--secure-port=0", f"--port={port}", controllers=controllers) as (pages, _):
-        assert fetched(pages, "/debug/controllers/talkative-controller/all")[0] == 404
-
-
-def test_plain_address_serves_no_debug_pages() -> None:
-    built = threading.Event()
-    controllers = [spec("talkative-controller", lambda _context: Talkative(built))]
-    with served("127.0.0.1:0", controllers=controllers, started=True) as (pages, _):
-        assert built.wait(PATIENCE)
-        assert fetched(pages, "/debug/controllers/talkative-controller/all")[0] == 404
-
-
-def test_program_serves_according_to_its_flags() -> None:
-    (port,) = free_ports(1)
-    with served("", "--secure-port=0", f"--port={port}", "--profiling=true") as (pages, _):
-        assert pages.urls == (f"http://127.0.0.1:{port}",)
-        assert fetched(pages, "/debug/pprof/")[0] == 200
-        assert fetched(pages, "/debug/flags/v")[0] == 404, "logs are the program's own"
-
-
-def test_error_contains_the_reason_if_serving_fails() -> None:
-    for address in ("localhost:80", "127.0.0.1", "127.0.0.1:http", "127.0.0.1:70000", "::1:80", "[127.0.0.1]:80"):
-        with pytest.raises(ValueError, match="not an IP address and a port"), served(address):
-            pass
-    with pytest.raises(ValueError, match="disable both ports: pass an address"), served("", "--secure-port=0"):
-        pass
-    with served("127.0.0.1:0") as (pages, _):
-        with pytest.raises(ServingError, match="cannot listen on"), served(pages.url.removeprefix("http://")):
-            pass
