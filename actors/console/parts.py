@@ -7,7 +7,7 @@ from typing import Any
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.console.cluster import PodsTopic, ZonesTopic
 from kcm.actors.console.faults import FaultBoard
-from kcm.actors.console.states import StatesTopic
+from kcm.actors.console.states import RatesTopic, StatesTopic
 from kcm.actors.console.story import Send, StoryTopic
 from kcm.actors.engine.vitals import ControllerVitals
 from kcm.actors.reconciliation.actor_names import controller_name
@@ -28,6 +28,9 @@ def console_parts(
             lambda: system.shown("controllers", ""), brake=lambda: system.shown("brake", ""), clock=system.clock
         ),
         "zones": lambda _query: ZonesTopic(lambda: system.shown("zones", ""), system.tables, clock=system.clock),
+        "rates": lambda _query: RatesTopic(
+            lambda: system.shown("clients", ""), brake=lambda: system.shown("brake", ""), clock=system.clock
+        ),
         "pods": lambda _query: PodsTopic(system.tables, load=lambda: load_of(system), clock=system.clock),
         "story": lambda query: StoryTopic(
             system,

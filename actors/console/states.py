@@ -1,4 +1,4 @@
-"""Rows of the supervision tree and of the controllers, as GET /controllers shows them."""
+"""Rows of the supervision tree, of the controllers and of the rates, as the pages of control show them."""
 
 from __future__ import annotations
 
@@ -42,6 +42,23 @@ class StatesTopic:
         rows |= {f"controller/{row['name']}": with_instants(row, now) for row in state["controllers"]}
         rows |= {f"actor/{row['name']}": with_instants(row, now) for row in state["actors"]}
         return rows
+
+
+class RatesTopic:
+    """Rows "client/NAME" as GET /clients shows them, and "brake" as GET /brake."""
+
+    def __init__(
+        self, clients: Callable[[], msgspec.Struct], *, brake: Callable[[], msgspec.Struct], clock: Clock
+    ) -> None:
+        """Create the topic. clients, brake: return the responses."""
+        self._clients, self._brake, self._clock = clients, brake, clock
+
+    def sample(self) -> dict[str, Any]:
+        brake = msgspec.to_builtins(self._brake())
+        brake["windowSpan"] = brake.pop("windowSeconds")  # a setting, not a duration up to now
+        del brake["at"]
+        rows = {f"client/{row['name']}": row for row in msgspec.to_builtins(self._clients())["clients"]}
+        return {"brake": with_instants(brake, self._clock.now()), **rows}
 
 
 def with_instants(value: Any, now: float) -> Any:

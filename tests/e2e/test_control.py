@@ -16,17 +16,19 @@ import termios
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.error import HTTPError
 
 import pytest
 
 from tests.e2e.kubectl import Api, Object
-from tests.e2e.programs import ROOT, Program, ending, spawn, until
+from tests.e2e.programs import ROOT, Program, ending, free_port, hollow_nodes, spawn, until
+from tests.e2e.real_server import assets_or_skip, real_server
 
 KCM = [sys.executable, "-P", "-m", "kcm.actors.command"]
 MANAGER = "manager-kubeconfig"
+KUBECONFIGS = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")
 WORKLOADS = "--controllers=deployment,replicaset,serviceaccount"
 SPACE = "/api/v1/namespaces/default"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -63,11 +65,14 @@ def audited(program: Program) -> list[tuple[str, str, str, str]]:
     return re.findall(pattern, program.text())
 
 
-def token_of(api: Api, name: str, *, verbs: list[str]) -> str:
-    """Create a service account that may use these verbs on the pages of controllers, and return a token of it."""
+def token_of(api: Api, name: str, **paths: list[str]) -> str:
+    """Create a service account that may use verbs on non-resource paths, and return a token of it.
+
+    paths: by verb.
+    """
     api.request("POST", f"{SPACE}/serviceaccounts", {"metadata": {"name": name}})
-    role = {"metadata": {"name": name}, "rules": [{"nonResourceURLs": ["/controllers*"], "verbs": verbs}]}
-    api.request("POST", f"{RBAC}/clusterroles", role)
+    rules = [{"nonResourceURLs": urls, "verbs": [verb]} for verb, urls in paths.items()]
+    api.request("POST", f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": rules})
     subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
     binding = {"metadata": {"name": name}, "subjects": [subject], "roleRef": reference}
@@ -85,7 +90,7 @@ def test_changes_are_authorized_by_the_cluster_and_audited(tmp_path: Path) -> No
         assert (paused["outcome"], paused["result"]["state"]) == ("Done", "Paused")
         reader = Api(tmp_path / "reader")
         config = json.loads((directory / MANAGER).read_text())
-        config["users"][0]["user"]["token"] = token_of(api, "reader", verbs=["get"])
+        config["users"][0]["user"]["token"] = token_of(api, "reader", get=["/controllers*"])
         reader.kubeconfig.write_text(json.dumps(config))
         assert reader.get("/controllers/deployment-controller")["controller"]["paused"]
         with pytest.raises(HTTPError) as refused:
@@ -155,6 +160,84 @@ def test_nothing_is_lost_while_controllers_and_rates_change_under_load(tmp_path:
         assert len(audited(program)) == requested.total() + 7
         zones = json.loads(ctl(directory, "zones", "-o", "json").stdout)["zones"]
         assert [(zone["name"], zone["ready"]) for zone in zones] == [("hollow:zone-a", 3), ("hollow:zone-b", 3)]
+
+
+@contextmanager
+def managing_real_cluster(directory: Path) -> Iterator[tuple[Api, Program, int]]:
+    """Run a manager with three controllers and hollow nodes on a kube-apiserver, which reviews its users.
+
+    Yields an administrator of the cluster, the manager, and its secure port.
+    """
+    assets, place, port = assets_or_skip(), directory / "real", free_port()
+    place.mkdir()
+    with ExitStack() as closing:
+        server = closing.enter_context(real_server(place, assets))
+        flags = [f"--{name}={server.manager_kubeconfig}" for name in KUBECONFIGS]
+        flags += ["--use-service-account-credentials", "--controllers=deployment,replicaset,nodelifecycle", "-v=1"]
+        flags += ["--bind-address=127.0.0.1", f"--secure-port={port}"]
+        program = closing.enter_context(ending(spawn([*KCM, *flags], directory / "log", cwd=ROOT)))
+        closing.enter_context(hollow_nodes(server.kubeconfig, directory / "hollow.log"))
+        yield Api(server.kubeconfig), program, port
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_user_of_a_real_cluster_steers_a_rollout_without_losing_anything(tmp_path: Path) -> None:
+    """Roll out 40 pods on a kube-apiserver while ctl switches the controllers. Another user may only look."""
+    with managing_real_cluster(tmp_path) as (api, program, port):
+        changing = [f"/{collection}/*" for collection in ("controllers", "clients", "zones", "brake")]
+        reading = ["/controllers", "/clients", "/zones", "/brake", *changing]
+        tokens = {
+            "operator": token_of(api, "operator", get=reading, post=changing),
+            "viewer": token_of(api, "viewer", get=reading),
+        }
+
+        def steer(user: str, *arguments: str) -> tuple[int, str]:
+            where = [f"--server=https://127.0.0.1:{port}", f"--token={tokens[user]}", "--insecure-skip-tls-verify"]
+            command = [*KCM, "ctl", *arguments, *where]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT, check=False)
+            assert "Traceback" not in done.stderr
+            return done.returncode, done.stdout + done.stderr
+
+        def rolled_out(image: str) -> bool:
+            pods = [pod for pod in api.get(f"{SPACE}/pods")["items"] if "deletionTimestamp" not in pod["metadata"]]
+            images = Counter(pod["spec"]["containers"][0]["image"] for pod in pods)
+            status = api.get(f"{DEPLOYMENTS}/web")["status"]
+            return images == {image: 40} and status.get("availableReplicas") == status.get("updatedReplicas") == 40
+
+        def roll_out(image: str) -> None:
+            api.request("PATCH", f"{DEPLOYMENTS}/web", {"spec": deployment("web", 40, image)["spec"]}, type=MERGE)
+
+        until(lambda: "Running" in steer("viewer", "list")[1], "the manager leads", why=program.text)
+        api.request("POST", DEPLOYMENTS, deployment("web", 40, "nginx:1"))
+        until(lambda: rolled_out("nginx:1"), "the Deployment is available", why=program.text)
+        for image, actions in (
+            ("nginx:2", ("disable replicaset-controller", "enable replicaset-controller")),
+            ("nginx:3", ("disable deployment-controller", "enable deployment-controller")),
+            ("nginx:4", ("pause replicaset-controller", "resume replicaset-controller")),
+            ("nginx:5", ("drain deployment-controller", "resume deployment-controller")),
+            ("nginx:6", ("restart replicaset-controller", "restart deployment-controller")),
+            ("nginx:7", ("rate client replicaset-controller 5", "rate client replicaset-controller auto")),
+            ("nginx:8", ("brake engage", "brake release")),
+        ):
+            roll_out(image)
+            for action in actions:
+                assert steer("operator", *action.split())[0] == 0, action
+                status, shown = steer("viewer", *action.split())
+                assert (status, "cannot post path" in shown) == (1, True), shown
+        until(lambda: rolled_out("nginx:8"), "the last change is rolled out", why=program.text)
+        assert steer("operator", "rate", "zone", "hollow:zone-a", "0.5")[0] == 0
+        for listing in ("list", "zones", "clients", "brake"):
+            assert steer("viewer", listing)[0] == 0, listing
+        requests = audited(program)
+        assert Counter((user.rpartition(":")[2], outcome) for user, _, _, outcome in requests) == {
+            ("operator", "Done"): 15,
+            ("viewer", "Forbidden"): 14,
+        }
+        assert requests[:2] == [
+            (f"system:serviceaccount:default:{user}", "disable", "controllers/replicaset-controller", outcome)
+            for user, outcome in (("operator", "Done"), ("viewer", "Forbidden"))
+        ]
 
 
 @pytest.mark.slow

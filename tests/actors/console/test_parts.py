@@ -54,6 +54,16 @@ def test_nodes_are_shown_by_zone(parts: ConsoleParts) -> None:
     assert sum(zone["ready"] for zone in zones if isinstance(zone, dict)) == len(nodes)
 
 
+def test_rates_of_clients_and_the_storm_brake_are_shown(parts: ConsoleParts) -> None:
+    rows = rows_of(parts, "rates")
+    client, brake = rows["client/deployment-controller"], rows["brake"]
+    assert isinstance(client, dict)
+    assert isinstance(brake, dict)
+    assert (client["qps"], client["burst"], client["isSet"]) == (client["usualQps"], client["usualBurst"], False)
+    assert (brake["engaged"], brake["engagedAt"], brake["windowSpan"]) == (False, None, 60.0)
+    assert rows_of(parts, "rates") == rows
+
+
 def test_rollout_and_pods_are_counted(parts: ConsoleParts) -> None:
     rows = rows_of(parts, "pods")
     rollout = rows["rollout/Deployment/default/web"]

@@ -8,6 +8,7 @@ const PAGES = {
   tree: ["Supervision", () => import("./tree.js"), "system"],
   controllers: ["Controllers", () => import("./controllers.js"), "system"],
   zones: ["Zones", () => import("./zones.js"), "zones"],
+  rates: ["Rates", () => import("./rates.js"), "rates"],
   pods: ["Rollouts and pods", () => import("./pods.js"), "pods"],
   story: ["Story of an object", () => import("./story.js"), "story"],
   why: ["Why", () => import("./why.js"), "why"],
@@ -38,7 +39,7 @@ class App extends Component {
       this.setState({ access, error: "" }, () => this.show({ first: true }));
     } catch (error) {
       if (error.status === 401 || error.status === 403) signOut();
-      this.setState({ error: error.message });
+      this.setState({ error: error.status === 403 ? `This user may not use the console: ${error.message}` : error.message });
       if (error.status === 0 || error.status >= 500) setTimeout(() => this.enter(), 3000);
     }
   }

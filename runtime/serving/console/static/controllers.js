@@ -2,7 +2,7 @@
 
 import { ActionButton, age, Component, controllerLink, count, duration, Facts, html, Link, Notice, rate, Rates, State, Table } from "./parts.js";
 import { Graph } from "./graph.js";
-import { get, now, post } from "./session.js";
+import { now, post, Rights } from "./session.js";
 
 export const title = ({ rest }) => (rest ? rest : "Controllers");
 export const topic = () => "system";
@@ -56,29 +56,26 @@ const VERBS = ["pause", "resume", "restart", "disable", "enable", "drain"];
 class One extends Component {
   constructor() {
     super();
-    this.state = { may: {}, notice: null };
+    this.state = { notice: null };
+    this.rights = new Rights(() => this.setState({}));
   }
 
-  async componentDidMount() {
-    const paths = VERBS.map((verb) => this.path(verb));
-    const query = new URLSearchParams(paths.map((path) => ["path", path]));
-    try {
-      this.setState({ may: (await get(`/console/api/access?${query}`)).may });
-    } catch (error) {
-      this.setState({ notice: { kind: "bad", text: error.message } });
-    }
+  componentDidMount() {
+    this.rights.ask(VERBS.map((verb) => this.path(verb)));
   }
 
   path(verb) {
     return `/controllers/${encodeURIComponent(this.props.row.name)}/${verb}`;
   }
 
-  render({ row, rows }, { may, notice }) {
+  render({ row, rows, access }, { notice }) {
+    const { may, error } = this.rights;
     const useful = { pause: row.enabled && !row.paused, resume: row.paused, restart: row.enabled, disable: row.enabled, enable: !row.enabled && row.state !== "Skipped", drain: row.enabled };
     const allowed = VERBS.filter((verb) => may[this.path(verb)]);
     return html`
       <p><${State} value=${row.state} /> ${row.reason}</p>
       ${row.problem && html`<${Notice} kind="bad">${row.problem}<//>`}
+      ${error && html`<${Notice} kind="bad">${error}<//>`}
       <div class="choices" role="group" aria-label="Control">
         ${allowed.map((verb) => html`<${ActionButton} key=${verb} label=${verb[0].toUpperCase() + verb.slice(1)} disabled=${!useful[verb]}
           act=${() => post(this.path(verb))} onDone=${(done) => this.setState({ notice: done })} />`)}
@@ -92,7 +89,7 @@ class One extends Component {
         ["Incarnation", count(row.incarnation)],
         ["Mailbox", count(row.mailbox)],
         ["Busy for", row.busyAt ? `${since(row.busyAt)} ${row.doing}` : ""],
-        ["Client", row.client],
+        ["Client", row.client && access.pages.has("rates") ? html`<${Link} to=${`rates?${new URLSearchParams({ q: row.client })}`}>${row.client}<//>` : row.client],
         ["Waits for tables", row.waitingForTables.join(", ")],
         ["Last error", row.lastError],
       ]} />

@@ -1,7 +1,7 @@
 // Fault board of the embedded cluster.
 
 import { ActionButton, Component, count, html, Notice, objectLink, State, Table } from "./parts.js";
-import { get, post } from "./session.js";
+import { post, Rights } from "./session.js";
 
 export const title = () => "Faults";
 export const topic = () => "faults";
@@ -11,15 +11,16 @@ const PATH = "/console/api/fault";
 export class View extends Component {
   constructor() {
     super();
-    this.state = { may: false, notice: null };
+    this.state = { notice: null };
+    this.rights = new Rights(() => this.setState({}));
   }
 
-  async componentDidMount() {
-    const { may } = await get(`/console/api/access?${new URLSearchParams({ path: PATH })}`);
-    this.setState({ may: may[PATH] });
+  componentDidMount() {
+    this.rights.ask([PATH]);
   }
 
-  render({ rows }, { may, notice }) {
+  render({ rows }, { notice }) {
+    const may = this.rights.may[PATH];
     const all = [...rows.values()];
     const of = (kind) => all.filter((row) => row.kind === kind);
     const on = all.filter((row) => row.kind !== "zone" && row.on).length;
@@ -29,7 +30,8 @@ export class View extends Component {
     const writes = rows.get("writes");
     return html`
       <p>${on ? `${count(on)} faults are on.` : "No fault is on."} Faults stay on until they are undone, or the manager ends; silent nodes stay silent.</p>
-      ${!may && html`<p>Read-only: this user may not switch faults.</p>`}
+      ${may === false && html`<p>Read-only: this user may not switch faults.</p>`}
+      ${this.rights.error && html`<${Notice} kind="bad">${this.rights.error}<//>`}
       <div aria-live="polite">${notice && html`<${Notice} kind=${notice.kind}>${notice.text}<//>`}</div>
       <div class="choices" role="group" aria-label="All">
         ${writes && button({ ...writes, name: "" }, "Refuse writes", "Accept writes")}

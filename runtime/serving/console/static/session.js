@@ -82,6 +82,49 @@ export async function post(path, body) {
   }
 }
 
+const LONGEST = 1500; // characters of a question
+const MOST_ASKED = 200; // paths; each costs the API server a review
+const PAUSE = 5000; // milliseconds after a question that failed
+
+// Whether the user may POST to each path. `changed` is called after each response.
+export class Rights {
+  constructor(changed) {
+    this.changed = changed;
+    this.may = {};
+    this.error = "";
+    this.asked = new Set();
+    this.next = 0;
+  }
+
+  async ask(paths) {
+    const fresh = paths.filter((path) => !this.asked.has(path)).slice(0, Math.max(0, MOST_ASKED - this.asked.size));
+    if (!fresh.length || Date.now() < this.next) return;
+    for (const path of fresh) this.asked.add(path);
+    for (const question of questions(fresh)) {
+      try {
+        Object.assign(this.may, (await get(`/console/api/access?${question}`)).may);
+        this.error = "";
+      } catch (error) {
+        this.error = `The rights of the user are unknown: ${error.message}`;
+        this.next = Date.now() + PAUSE;
+        for (const path of fresh) if (!(path in this.may)) this.asked.delete(path);
+      }
+      this.changed();
+    }
+  }
+}
+
+function questions(paths) {
+  const found = [""];
+  for (const path of paths) {
+    const part = new URLSearchParams({ path }).toString();
+    const last = found.length - 1;
+    if (found[last].length + part.length >= LONGEST) found.push(part);
+    else found[last] += (found[last] && "&") + part;
+  }
+  return found;
+}
+
 // Rows of one topic, by id. `changed` is called at most once a frame.
 export class Stream {
   constructor(path, changed) {

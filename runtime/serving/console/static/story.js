@@ -1,6 +1,6 @@
 // Story of an object: what happened to it, who decided what, and the objects around it.
 
-import { clockTime, count, Facts, go, html, Link, Notice, objectLink, ROOT, setQuery, State, Table } from "./parts.js";
+import { clockTime, Component, count, createRef, Facts, go, html, Link, Notice, objectLink, ROOT, setQuery, State, Table } from "./parts.js";
 import { Graph } from "./graph.js";
 
 const subject = ({ query }) => ({ kind: query.get("kind") || "", namespace: query.get("namespace") || "", name: query.get("name") || "" });
@@ -81,21 +81,40 @@ function graphOf(graph) {
 
 const clockDate = (at) => (at ? new Date(at * 1000).toLocaleString() : "");
 
-// Form that opens a page about an object.
-export function Choose({ page, kind, namespace, name }) {
-  const submit = (event) => {
-    event.preventDefault();
-    const data = new FormData(event.target);
-    const query = new URLSearchParams();
-    for (const field of ["kind", "namespace", "name"]) query.set(field, data.get(field).trim());
-    go(`${ROOT}${page}?${query}`);
-  };
-  const field = (id, text, value, required) => html`<div class="field"><label for=${id}>${text}</label>
-    <input id=${id} name=${id} value=${value} required=${required} autocomplete="off" spellcheck="false" /></div>`;
-  return html`<form onSubmit=${submit}>
-    ${field("kind", "Kind", kind || "Pod", true)}
-    ${field("namespace", "Namespace (empty for cluster-wide objects)", kind ? namespace : "default", false)}
-    ${field("name", "Name", name, true)}
-    <button type="submit">Show</button>
-  </form>`;
+// Form that opens a page about an object. What is typed stays while the page is updated.
+export class Choose extends Component {
+  constructor() {
+    super();
+    this.form = createRef();
+  }
+
+  values() {
+    const { kind, namespace, name } = this.props;
+    return { kind: kind || "Pod", namespace: kind ? namespace : "default", name };
+  }
+
+  componentDidUpdate(before) {
+    const { kind, namespace, name } = this.props;
+    if (before.kind === kind && before.namespace === namespace && before.name === name) return;
+    for (const [field, value] of Object.entries(this.values())) this.form.current.elements[field].value = value;
+  }
+
+  render({ page }) {
+    const values = this.values();
+    const submit = (event) => {
+      event.preventDefault();
+      const data = new FormData(event.target);
+      const query = new URLSearchParams();
+      for (const field of ["kind", "namespace", "name"]) query.set(field, data.get(field).trim());
+      go(`${ROOT}${page}?${query}`);
+    };
+    const field = (id, text, required) => html`<div class="field"><label for=${id}>${text}</label>
+      <input id=${id} name=${id} defaultValue=${values[id]} required=${required} autocomplete="off" spellcheck="false" /></div>`;
+    return html`<form ref=${this.form} onSubmit=${submit}>
+      ${field("kind", "Kind", true)}
+      ${field("namespace", "Namespace (empty for cluster-wide objects)", false)}
+      ${field("name", "Name", true)}
+      <button type="submit">Show</button>
+    </form>`;
+  }
 }

@@ -1,12 +1,11 @@
 // Zones with their states and eviction queues, which can be steered, and the nodes in them.
 
 import { ActionButton, age, Component, count, duration, html, Notice, objectLink, State, Table } from "./parts.js";
-import { get, now, post } from "./session.js";
+import { now, post, Rights } from "./session.js";
 
 export const title = () => "Zones and nodes";
 export const topic = () => "zones";
 
-const MOST_ASKED = 20; // zones whose rights are asked for
 const VERBS = ["pause", "resume", "rate"];
 const path = (zone, verb) => `/zones/${encodeURIComponent(zone.name)}/${verb}`;
 const plain = (zone, verb) => `/zones/${zone.name}/${verb}`;
@@ -14,31 +13,21 @@ const plain = (zone, verb) => `/zones/${zone.name}/${verb}`;
 export class View extends Component {
   constructor() {
     super();
-    this.state = { may: {}, notice: null };
-  }
-
-  componentDidUpdate() {
-    this.ask();
+    this.state = { notice: null };
+    this.rights = new Rights(() => this.setState({}));
   }
 
   componentDidMount() {
-    this.ask();
+    this.componentDidUpdate();
   }
 
-  async ask() {
-    const zones = [...this.props.rows.values()].filter((row) => "usualQps" in row).slice(0, MOST_ASKED);
-    const paths = zones.flatMap((zone) => VERBS.map((verb) => plain(zone, verb)));
-    const query = new URLSearchParams(paths.map((each) => ["path", each])).toString();
-    if (!paths.length || query === this.asked) return;
-    this.asked = query;
-    try {
-      this.setState({ may: (await get(`/console/api/access?${query}`)).may });
-    } catch (error) {
-      this.setState({ notice: { kind: "bad", text: error.message } });
-    }
+  componentDidUpdate() {
+    const zones = [...this.props.rows.values()].filter((row) => "usualQps" in row);
+    this.rights.ask(zones.flatMap((zone) => VERBS.map((verb) => plain(zone, verb))));
   }
 
-  render({ rows }, { may, notice }) {
+  render({ rows }, { notice }) {
+    const { may, error } = this.rights;
     const zones = [];
     const nodes = [];
     for (const [id, row] of rows) (id.startsWith("zone/") ? zones : nodes).push(row);
@@ -46,6 +35,7 @@ export class View extends Component {
     const done = (result) => this.setState({ notice: result });
     return html`
       <p>${count(zones.length)} zones, ${count(nodes.length)} nodes, ${count(bad)} of them not ready.</p>
+      ${error && html`<${Notice} kind="bad">${error}<//>`}
       <div aria-live="polite">${notice && html`<${Notice} kind=${notice.kind}>${notice.text}<//>`}</div>
       <${Table} caption="Zones" rows=${zones} keyOf=${(zone) => zone.name} empty="No zone has nodes, or node-lifecycle-controller does not run." columns=${[
         { id: "zone", title: "Zone", cell: (zone) => zone.name },
