@@ -312,13 +312,13 @@ def test_rights_of_a_real_clusters_users_decide_what_is_shown_and_offered(tmp_pa
             await page.screenshot("real-viewer")
 
         async def refused(page: Page) -> None:
-            said = "document.querySelector('main .notice.bad')?.textContent.includes({!r})"
+            refusal = "document.querySelector('main .notice.bad')?.textContent.includes({!r})"
             await entered(page, stranger)
-            await page.until(said.format('This user may not use the console: forbidden: User "system:serviceaccount:'))
+            await page.until(refusal.format('This user may not use the console: forbidden: User "system:service'))
             assert await violations(page) == []
             await page.screenshot("real-stranger")
             await entered(page, "invalid")
-            await page.until(said.format("The token is not accepted"))
+            await page.until(refusal.format("The token is not accepted"))
 
         use(tmp_path / "operator", change)
         use(tmp_path / "viewer", look)

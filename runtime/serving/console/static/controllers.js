@@ -24,7 +24,7 @@ export class View extends Component {
     }
     if (!params.rest) return html`<${All} controllers=${controllers} brake=${rows.get("brake")} />`;
     const found = rows.get(`controller/${params.rest}`);
-    if (!found) return isLive ? html`<${Notice} kind="bad">There is no controller ${params.rest}.<//>` : null;
+    if (!found) return isLive ? html`<${Notice} kind="bad">There is no controller ${params.rest}. <${Link} to="controllers">All controllers<//><//>` : null;
     return html`<${One} row=${found} rows=${rows} access=${access} />`;
   }
 }

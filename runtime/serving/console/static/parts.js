@@ -182,7 +182,7 @@ export class ActionButton extends Component {
       }
       this.setState({ busy: false });
     };
-    return html`<button type="button" title=${title} aria-pressed=${pressed} aria-busy=${this.state.busy}
+    return html`<button type="button" title=${title} aria-label=${title} aria-pressed=${pressed} aria-busy=${this.state.busy}
       disabled=${disabled || this.state.busy} onClick=${press}>${label}</button>`;
   }
 }

@@ -48,7 +48,7 @@ export class Plot extends Component {
     this.plot?.destroy();
     const style = getComputedStyle(this.place.current);
     const colour = (name) => resolved(style, name);
-    const axis = { stroke: colour("--muted"), grid: { stroke: colour("--faint") }, ticks: { stroke: colour("--faint") } };
+    const axis = { stroke: colour("--muted"), grid: { stroke: colour("--faint"), width: 1 }, ticks: { stroke: colour("--faint"), width: 1 } };
     const series = this.props.series.map((label, index) => ({ label, stroke: colour(COLOURS[index]), width: 2, dash: DASHES[index], points: { show: false } }));
     const options = {
       ...this.size(),

@@ -23,7 +23,7 @@ export function View({ rows }) {
     ${points.length < 3 && html`<${Notice}>Samples are taken while this page is open, once a second.<//>`}
     <div class="plots">
       <${Plot} caption="Pods" series=${["All", "Ready", "Pending", "Deleting", "Failed"]} data=${[times, ...[1, 2, 3, 4, 5].map(column)]} />
-      <${Plot} caption="Work of the controllers" series=${["Reconciliations per second", "Queued keys"]} data=${[times, reconciled, column(6)]} />
+      <${Plot} caption="Work of the controllers" series=${["Reconciliations per second", "Queued and delayed keys"]} data=${[times, reconciled, column(6)]} />
     </div>
     <${Table} caption="Rollouts" rows=${lines} keyOf=${(row) => `${row.kind}/${row.namespace}/${row.name}`}
       filter=${(row) => `${row.kind} ${row.namespace}/${row.name} ${row.done ? "complete" : "in progress"}`}

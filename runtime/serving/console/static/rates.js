@@ -50,8 +50,8 @@ export class View extends Component {
         filter=${(client) => `${client.name} ${client.isSet ? "set" : ""}`} empty="No client has sent a command yet."
         columns=${[
           { id: "client", title: "Client", sort: (client) => client.name, cell: (client) => client.name },
-          { id: "limit", title: "Limit", sort: (client) => client.qps, cell: (client) => `${limit(client.qps, client.burst)}${client.isSet ? " (set)" : ""}` },
-          { id: "usual", title: "Usual limit", cell: (client) => limit(client.usualQps, client.usualBurst) },
+          { id: "limit", title: "Limit", sort: (client) => client.qps, cell: (client) => html`<span class="whole">${limit(client.qps, client.burst)}${client.isSet ? " (set)" : ""}</span>` },
+          { id: "usual", title: "Usual limit", cell: (client) => html`<span class="whole">${limit(client.usualQps, client.usualBurst)}</span>` },
           { id: "used", title: "Burst used", number: true, sort: (client) => client.used, cell: (client) => `${Math.round(100 * client.used)} %` },
           { id: "waiting", title: "Waiting", number: true, sort: (client) => client.waiting, cell: (client) => count(client.waiting) },
           { id: "throttled", title: "Throttled", number: true, sort: (client) => client.throttled, cell: (client) => count(client.throttled) },
@@ -82,7 +82,7 @@ function Brake({ brake, may, done }) {
     ${brake.engaged
       ? html`<${Notice} kind="bad">It has held back deletions and evictions for ${age(brake.engagedAt)}: ${brake.reason}.
           ${count(brake.held)} wait, ${count(brake.passed)} were let through (${count(brake.brakedQps)} per second).<//>`
-      : html`<p>It is released.${brake.limit ? ` It engages by itself after ${count(brake.limit)} deletions and evictions within ${count(brake.windowSpan)} s.` : ""}</p>`}
+      : html`<p>It is released. Engaged, it holds back the deletions and evictions of all controllers.${brake.limit ? ` It engages by itself after ${count(brake.limit)} deletions and evictions within ${count(brake.windowSpan)} s.` : ""}</p>`}
     ${!brake.engaged && may[ENGAGE] && html`<form onSubmit=${engage}>
       <div class="field"><label for="brake-qps">Writes per second that it lets through (${count(brake.brakedQps)} by default)</label>
         <input id="brake-qps" name="qps" type="number" min="0" max="100000" step="any" /></div>

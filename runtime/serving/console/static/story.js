@@ -15,7 +15,7 @@ export function topic(params) {
   return kind && name ? `story?${new URLSearchParams({ kind, namespace, name })}` : null;
 }
 
-const KINDS = ["event", "decision", "command", "object"];
+const KINDS = { event: "Events", decision: "Decisions", command: "Commands", object: "Changes" }; // of entries, with labels
 
 export function View({ rows, params, access }) {
   const wanted = subject(params);
@@ -47,12 +47,12 @@ export function View({ rows, params, access }) {
     ${access.pages.has("why") && html`<p><${Link} to=${`why?${new URLSearchParams(wanted)}`}>Why is it as it is?<//></p>`}
     <h2>Timeline, newest first</h2>
     <div class="choices" role="group" aria-label="Shown entries">
-      ${KINDS.map((kind) => html`<button type="button" aria-pressed=${!hidden.has(kind)} onClick=${() => toggle(kind)}>
-        ${kind[0].toUpperCase() + kind.slice(1)}s (${count(entries.filter(([, entry]) => entry.kind === kind).length)})</button>`)}
+      ${Object.entries(KINDS).map(([kind, label]) => html`<button type="button" aria-pressed=${!hidden.has(kind)} onClick=${() => toggle(kind)}>
+        ${label} (${count(entries.filter(([, entry]) => entry.kind === kind).length)})</button>`)}
     </div>
     <ol class="timeline" reversed>${shown.map(([id, entry]) => html`<li key=${id}>
       <time datetime=${new Date(entry.at * 1000).toISOString()}>${clockTime(entry.at)}</time>
-      <span class="kind">${entry.kind}</span>
+      <span class="kind">${entry.kind === "object" ? "change" : entry.kind}</span>
       <span class=${entry.bad ? "bad" : ""}>${entry.bad ? "▲ " : ""}${entry.title}</span>
       ${entry.who && html`<span> – ${entry.who}</span>`}
       ${entry.cause && html`<span>, for ${entry.cause.kind} ${objectLink(entry.cause.kind, entry.cause.namespace, entry.cause.name)}</span>`}

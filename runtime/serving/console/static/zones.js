@@ -42,7 +42,7 @@ export class View extends Component {
         { id: "state", title: "State", cell: (zone) => html`<${State} value=${zone.state} />` },
         { id: "ready", title: "Ready", number: true, cell: (zone) => count(zone.ready) },
         { id: "other", title: "Not ready", number: true, cell: (zone) => count(zone.notReady) },
-        { id: "rate", title: "Evictions", cell: (zone) => rateOf(zone) },
+        { id: "rate", title: "Evictions", cell: (zone) => html`<span class="whole">${rateOf(zone)}</span>` },
         { id: "waiting", title: "Nodes that wait for eviction", cell: (zone) => waiting(zone) },
         { id: "released", title: "Evicted", number: true, cell: (zone) => count(zone.released) },
         { id: "act", title: "Control", cell: (zone) => html`<${Control} zone=${zone} may=${may} done=${done} />` },
@@ -75,12 +75,12 @@ function Control({ zone, may, done }) {
   };
   if (!may[plain(zone, verb)] && !may[plain(zone, "rate")]) return "read-only";
   return html`<div class="choices">
-    <${ActionButton} key=${verb} label=${verb === "pause" ? "Pause" : "Resume"} title=${`${verb} evictions in ${zone.name}`}
+    <${ActionButton} key=${verb} label=${verb === "pause" ? "Pause" : "Resume"} title=${`${verb === "pause" ? "Pause" : "Resume"} evictions in ${zone.name}`}
       disabled=${!may[plain(zone, verb)]} act=${() => post(path(zone, verb))} onDone=${done} />
-    ${may[plain(zone, "rate")] && html`<form onSubmit=${set}><label for=${id}>Nodes/s in ${zone.name}</label>
+    ${may[plain(zone, "rate")] && html`<form onSubmit=${set}><label for=${id}>Nodes/s<span class="unseen"> in ${zone.name}</span></label>
       <input id=${id} name="qps" type="number" min="0" max="1000" step="any" required size="6" />
       <button type="submit">Set</button></form>
-      ${zone.isSet && html`<${ActionButton} label="Usual rate" act=${() => post(path(zone, "rate"), { qps: null })} onDone=${done} />`}`}
+      ${zone.isSet && html`<${ActionButton} label="Usual rate" title=${`Usual rate of ${zone.name}`} act=${() => post(path(zone, "rate"), { qps: null })} onDone=${done} />`}`}
   </div>`;
 }
 
