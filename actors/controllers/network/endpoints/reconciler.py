@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kcm.actors.controllers.network.endpoints.capacity import TRUNCATED, truncated
+from kcm.actors.controllers.network.endpoints.capacity import CAPACITY, NOT_READY, READY, TRUNCATED, truncated
+from kcm.actors.controllers.network.endpoints.large_services import Contribution, LargeService
 from kcm.actors.controllers.network.shared.addresses import IPV4, addresses_of, read_address
 from kcm.actors.controllers.network.shared.ports import EndpointPort, PodPorts
 from kcm.actors.controllers.network.shared.selected_pods import hostname_of, selected_pods
@@ -37,10 +38,11 @@ from kcm.actors.reconciliation import (
 )
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import AlreadyExists, Done, NotFound, Refused
-from kcm.protocols.objects import Key, Object, annotations_of, labels_of, metadata, split_key
+from kcm.protocols.objects import Key, Object, annotations_of, labels_of, metadata, resource_version_of, split_key
 from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import ENDPOINTS, PODS, SERVICES
 from kcm.protocols.services import HEADLESS, LEADER, NO_CLUSTER_IP, OVER_CAPACITY, TRIGGER_TIME, has_cluster_ip
+from kcm.protocols.versions import parse_version
 from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
@@ -64,6 +66,7 @@ class EndpointsReconciler:
         self._log, self._batch_period = log, batch_period
         self._trigger_times = TriggerTimes()
         self._ports: dict[Key, PodPorts] = {}
+        self._large: dict[Key, LargeService] = {}
 
     def reconcile_pods(self, service: Key) -> Reconciliation:
         """Enqueue a Service whose pods have changed, after the batch period."""
@@ -88,6 +91,7 @@ class EndpointsReconciler:
         if service is None:
             self._trigger_times.forget(key)
             self._ports.pop(key, None)
+            self._large.pop(key, None)
             yield from self._delete(key)
             return None
         spec = service.get("spec") or {}
@@ -97,12 +101,38 @@ class EndpointsReconciler:
         namespace, _ = split_key(key)
         pods = selected_pods(self._pods, namespace, tuple(spec["selector"].items()))
         trigger_time = self._trigger_times.next_time(key, service, pods)
+        subsets = self._truncated_subsets(key, service, pods)
+        if subsets is not None:
+            yield from self._write(key, service, subsets, trigger_time, over_capacity=True)
+            return None
         subsets = repacked(self._subsets(key, spec, pods))
         fitting = truncated(subsets)
         if fitting is not None:
             subsets = fitting
         yield from self._write(key, service, subsets, trigger_time, over_capacity=fitting is not None)
         return None
+
+    def _truncated_subsets(self, key: Key, service: Object, pods: Sequence[Entry]) -> list[Object] | None:
+        """Return the subsets of a Service whose pods have the same ports and more addresses than Endpoints may contain.
+
+        Returns None for all other Services.
+        """
+        spec = service["spec"]
+        ports = self._ports_of(key, spec)
+        if len(pods) <= CAPACITY or not ports.by_number or not ports.common_ports:
+            self._large.pop(key, None)
+            return None
+        version = parse_version(resource_version_of(service)) or 0
+        large = self._large.get(key)
+        if large is None or large.version != version:
+            large = self._large[key] = LargeService(version)
+
+        def contribution_of(pod: Entry) -> Contribution | None:
+            address, ready = self._address(key, spec, pod), self._readiness(spec, pod)
+            return None if address is None or ready is None else (address, ready)
+
+        large.update(pods, contribution_of)
+        return large.subsets(_objects(ports.common_ports)) if large.is_over_capacity else None
 
     def _delete(self, key: Key) -> Step[None]:
         self._services.require(key)
@@ -118,10 +148,7 @@ class EndpointsReconciler:
         key, spec: of the Service.
         pods: the pods that the Service selects.
         """
-        all_ready = bool(spec.get("publishNotReadyAddresses"))
-        known = self._ports.get(key)
-        if known is None or known.service_ports != (spec.get("ports") or ()):
-            known = self._ports[key] = PodPorts(spec)
+        known = self._ports_of(key, spec)
         without_ports = not known.service_ports
         if without_ports and spec.get("clusterIP") != NO_CLUSTER_IP:
             return
@@ -129,18 +156,31 @@ class EndpointsReconciler:
         known.retain(pods)
         ports_of: dict[int, list[Object]] = {}
         for pod in pods:
-            facts = pod.facts
-            if not facts.ips or is_terminal(facts) or (facts.deleting and not all_ready):
+            ready = self._readiness(spec, pod)
+            if ready is None:
                 continue
             address = self._address(key, spec, pod)
             ports = known.ports_of_pod(self._pods, pod)
             if address is None or (not ports and not without_ports):
                 continue
-            field = "addresses" if all_ready or facts.ready else "notReadyAddresses"
+            field = READY if ready else NOT_READY
             objects = ports_of.get(id(ports))
             if objects is None:
                 objects = ports_of[id(ports)] = _objects(ports)
             yield {field: [address], "ports": objects}
+
+    def _ports_of(self, key: Key, spec: Mapping[str, Any]) -> PodPorts:
+        known = self._ports.get(key)
+        if known is None or known.service_ports != (spec.get("ports") or ()):
+            known = self._ports[key] = PodPorts(spec)
+        return known
+
+    def _readiness(self, spec: Mapping[str, Any], pod: Entry) -> bool | None:
+        """Report whether the address of a pod is ready; None if Endpoints do not contain it. spec: of the Service."""
+        facts, all_ready = pod.facts, bool(spec.get("publishNotReadyAddresses"))
+        if not facts.ips or is_terminal(facts) or (facts.deleting and not all_ready):
+            return None
+        return all_ready or bool(facts.ready)
 
     def _address(self, key: Key, spec: Mapping[str, Any], pod: Entry) -> Object | None:
         """Return a pod as an address for Endpoints; None if the pod has no IP of the Service's first IP family.

@@ -25,6 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kcm.actors.controllers.network.endpointslice.metrics import SliceMetrics
+from kcm.actors.controllers.network.endpointslice.settled_services import SettledServices
 from kcm.actors.controllers.network.endpointslice.slice_plan import (
     Endpoints,
     SlicePlan,
@@ -45,10 +46,20 @@ from kcm.protocols.errors import aggregate
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Create, Delete, Update
 from kcm.protocols.messages.outcomes import Refused
-from kcm.protocols.objects import Key, Object, annotations_of, is_deleting, metadata, split_key, uid_of
+from kcm.protocols.objects import (
+    Key,
+    Object,
+    annotations_of,
+    is_deleting,
+    metadata,
+    resource_version_of,
+    split_key,
+    uid_of,
+)
 from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import ENDPOINT_SLICES, NODES, PODS, SERVICES
 from kcm.protocols.services import TRIGGER_TIME, has_cluster_ip
+from kcm.protocols.versions import parse_version
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
@@ -70,7 +81,8 @@ class EndpointSliceReconciler:
     """Reconciler of the EndpointSlices of Services. Key: "namespace/name" of a Service.
 
     For each Service it caches the ports of its pods, the times of the changes seen at the last sync, the number of
-    hints for each zone, and the time before which it must not be synced again.
+    hints for each zone, and the time before which it must not be synced again. For a large Service it also caches what
+    need not be compared again.
     """
 
     def __init__(
@@ -97,6 +109,7 @@ class EndpointSliceReconciler:
         self._writes = SliceWrites(self._slices, changed=metrics.changed)
         self._ports: dict[Key, PodPorts] = {}
         self._next: dict[Key, float] = {}  # monotonic time of the earliest next sync
+        self._settled = SettledServices(self._slices, self._writes, manager=MANAGER, max_endpoints=max_endpoints)
 
     # Queues for changes of pods, slices and nodes.
 
@@ -154,6 +167,7 @@ class EndpointSliceReconciler:
 
     def _forget(self, key: Key) -> None:
         self._next.pop(key, None)
+        self._settled.forget(key)
         self._trigger_times.forget(key)
         self._topology.forget(key)
         self._metrics.forget(key)
@@ -170,24 +184,36 @@ class EndpointSliceReconciler:
         """
         namespace, _ = split_key(key)
         pods = selected_pods(self._pods, namespace, tuple(spec["selector"].items()))
+        entries = self._slices.indexed_entries(SERVICE, managed_value(key, MANAGER))
+        version = parse_version(resource_version_of(service)) or 0
+        part = self._settled.changed_part(key, version, pods, entries)
         slices = [
-            slice_ for slice_ in self._slices.indexed(SERVICE, managed_value(key, MANAGER)) if not is_deleting(slice_)
+            slice_
+            for slice_ in map(self._slices.object_of, entries if part is None else part.slices)
+            if not is_deleting(slice_)
         ]
-        trigger_time = self._trigger_times.next_time(key, service, pods)
+        if part is None:
+            trigger_time = self._trigger_times.next_time(key, service, pods)
+        else:
+            trigger_time = self._trigger_times.next_time(key, service, part.changed, gone=part.gone)
         types = address_types(spec)
         failure: CommandError | None = None
-        is_complete = True
+        is_complete = is_written = True
         for address_type in types:
             missing: list[str] = []
             present = [slice_ for slice_ in slices if slice_.get("addressType") == address_type]
-            desired = self._desired(key, service, pods, address_type, missing)
-            plan = self._plan(service, present, desired, address_type)
+            desired = self._desired(key, service, pods if part is None else part.pods, address_type, missing)
+            plan = self._plan(
+                service, present, desired, address_type, has_others=part is not None and part.others.slices > 0
+            )
+            if part is not None:
+                plan.groups = part.all_groups(plan.groups)
             self._metrics.planned(key, plan.groups, added=plan.added, removed=plan.removed)
             is_complete = is_complete and not missing
             errors += missing
             notices = self._add_hints(key, service, plan, address_type)
             try:
-                yield from self._write(key, service, plan, trigger_time)
+                is_written = (yield from self._write(key, service, plan, trigger_time)) and is_written
             except CommandError as err:
                 failure = failure or err
                 errors.append(_failed(err, key))
@@ -206,6 +232,10 @@ class EndpointSliceReconciler:
         if not is_complete:
             yield Because(f"leaves out pods whose node is not known yet: {errors[0]}")
             raise MissingNodeError(aggregate(errors))
+        distribution = spec.get("trafficDistribution")
+        has_hints = is_auto(annotations_of(service)) or distribution in KNOWN
+        if is_written and len(types) == 1 and not others and not has_hints and self._ports[key].by_number:
+            self._settled.settle(key, version, pods, plan, part)
 
     def _desired(
         self, key: Key, service: Object, pods: Sequence[Entry], address_type: str, missing: list[str]
@@ -237,7 +267,8 @@ class EndpointSliceReconciler:
             if addresses:
                 endpoint = self._endpoint(key, pod, addresses, zone, all_ready=all_ready)
                 group[identity_of(endpoint)] = endpoint
-        ports.retain(pods)
+        if not ports.by_number:  # then `pods` are all pods of the Service
+            ports.retain(pods)
         return found
 
     def _ports_of(self, key: Key, spec: Mapping[str, Any]) -> PodPorts:
@@ -270,7 +301,13 @@ class EndpointSliceReconciler:
         return endpoint
 
     def _plan(
-        self, service: Object, present: Iterable[Object], desired: dict[Ports, Endpoints], address_type: str
+        self,
+        service: Object,
+        present: Iterable[Object],
+        desired: dict[Ports, Endpoints],
+        address_type: str,
+        *,
+        has_others: bool,
     ) -> SlicePlan:
         labels = labels_for(service, manager=MANAGER, headless=not has_cluster_ip(service["spec"]))
         return plan_slices(
@@ -280,6 +317,7 @@ class EndpointSliceReconciler:
             owner_uid=uid_of(service),
             address_type=address_type,
             max_endpoints=self._max_endpoints,
+            has_others=has_others,
         )
 
     def _add_hints(self, key: Key, service: Object, plan: SlicePlan, address_type: str) -> list[Notice]:
@@ -297,8 +335,11 @@ class EndpointSliceReconciler:
             remove_hints(plan)
         return notices
 
-    def _write(self, key: Key, service: Object, plan: SlicePlan, trigger_time: str) -> Step[None]:
-        """Write the planned EndpointSlices of a Service, and set the time before which it must not be synced again."""
+    def _write(self, key: Key, service: Object, plan: SlicePlan, trigger_time: str) -> Step[bool]:
+        """Write the planned EndpointSlices of a Service, and set the time before which it must not be synced again.
+
+        Returns False if the namespace is terminating.
+        """
         create, update, removed = recycled(plan, owner_uid=uid_of(service))
         if is_deleting(service):
             create = []  # the garbage collector will delete the slices of the Service
@@ -311,7 +352,7 @@ class EndpointSliceReconciler:
             )
         done = yield from self._writes.write(key, service, SERVICES, create=create, update=update, delete=removed)
         if not done:
-            return
+            return False
         auto = is_auto(annotations_of(service))
         distribution = service["spec"].get("trafficDistribution") or ""
         written = len(create) + len(update) + len(removed)
@@ -321,6 +362,7 @@ class EndpointSliceReconciler:
         if written:
             self._next[key] = self._clock.monotonic() + MIN_INTERVAL
             self._log.info("slices written", key=key, created=len(create), updated=len(update), deleted=len(removed))
+        return True
 
 
 def _failed(err: CommandError, service: Key) -> str:

@@ -50,6 +50,7 @@ def plan_slices(
     owner_uid: str,
     address_type: str,
     max_endpoints: int,
+    has_others: bool = False,
 ) -> SlicePlan:
     """Plan the writes of a Service's EndpointSlices of one address type. Source: reconcileByAddressType.
 
@@ -59,6 +60,7 @@ def plan_slices(
     owner_uid: uid of the Service.
     address_type: "IPv4" or "IPv6".
     max_endpoints: maximum number of endpoints in a slice.
+    has_others: whether the Service has further slices, which stay as they are.
     """
     plan = SlicePlan()
     by_ports: dict[Ports, list[Object]] = {}
@@ -79,7 +81,7 @@ def plan_slices(
         plan.groups[ports] = Group(number, len(slices) + grown)
     for slices in by_ports.values():
         plan.delete += slices
-    if count == len(plan.delete) and not plan.create:
+    if count == len(plan.delete) and not plan.create and not has_others:
         _plan_placeholder(plan, labels=labels, owner_uid=owner_uid, address_type=address_type)
     return plan
 

@@ -45,13 +45,16 @@ def sorted_ports(ports: Iterable[EndpointPort]) -> Ports:
 
 
 class PodPorts:
-    """Cache of the endpoint ports of the pods of one Service. It never expires: container ports are immutable."""
+    """Cache of the endpoint ports of the pods of one Service. It never expires: container ports are immutable.
+
+    by_number: whether no targetPort is named, so that all pods have the same ports, which are common_ports
+    """
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         """Create an empty cache for the pods of one Service. spec: the spec of the Service."""
         self.service_ports: Sequence[Mapping[str, Any]] = spec.get("ports") or ()
-        self._by_number = not any(isinstance(port.get("targetPort"), str) for port in self.service_ports)
-        self._common_ports = sorted_ports(self._endpoint_ports({})) if self._by_number else ()
+        self.by_number = not any(isinstance(port.get("targetPort"), str) for port in self.service_ports)
+        self.common_ports = sorted_ports(self._endpoint_ports({})) if self.by_number else ()
         self._ports_by_uid: dict[str, Ports] = {}  # by the uid of the pod
 
     def ports_of_pod(self, pods: Lister, pod: Entry) -> Ports:
@@ -59,8 +62,8 @@ class PodPorts:
 
         A named targetPort that no container has is left out.
         """
-        if self._by_number:
-            return self._common_ports
+        if self.by_number:
+            return self.common_ports
         found = self._ports_by_uid.get(pod.uid)
         if found is None:
             found = self._ports_by_uid[pod.uid] = sorted_ports(self._endpoint_ports(named_ports(pods.object_of(pod))))

@@ -53,6 +53,10 @@ class SliceWrites:
             known = version is not None
         return known or manager in change.managers
 
+    def version(self, slice_: Key) -> int | None:
+        """Return the resourceVersion of the last write of a slice by this writer, or None."""
+        return self._written.get(slice_)
+
     def forget(self, owner: Key) -> None:
         self._maybe_created.pop(owner, None)
 

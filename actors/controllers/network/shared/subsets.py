@@ -37,7 +37,7 @@ def repacked(subsets: Iterable[Mapping[str, Any]]) -> list[Object]:
             known = of_list[id(given)] = (given, [by_port.setdefault(port, {}) for port in ports])
         for field, ready in _FIELDS:
             for address in subset.get(field) or ():
-                host = _host(address)
+                host = host_of(address)
                 addresses.setdefault(host, address)
                 for hosts in known[1]:
                     hosts[host] = ready and hosts.get(host, True)
@@ -82,7 +82,8 @@ def _order(port: EndpointPort) -> tuple[str, int, str, str]:
     return port.name, port.port or 0, port.protocol, port.app_protocol or ""
 
 
-def _host(address: Address) -> Host:
+def host_of(address: Address) -> Host:
+    """Return the identity of an address in subsets, by which they are sorted."""
     target = address.get("targetRef")
     return address.get("ip") or "", (target.get("uid") or "") if target else ""
 

@@ -109,7 +109,9 @@ def recent_evictions(
 
 def is_healthy(pod: Entry, disrupted: RecentEvictions) -> bool:
     """Report whether a pod is ready, not being deleted, and not evicted recently. Source: countHealthyPods."""
-    return pod.facts.ready and not pod.facts.deleting and split_key(pod.key)[1] not in disrupted.fresh
+    facts = pod.facts
+    # Most budgets have no evicted pods: their names are not looked at.
+    return facts.ready and not facts.deleting and not (disrupted.fresh and split_key(pod.key)[1] in disrupted.fresh)
 
 
 def next_status(
