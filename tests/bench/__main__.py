@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.bench import counts
@@ -21,6 +22,8 @@ from tests.bench.processes import embedded_cluster, has_assets, our_manager, rea
 from tests.bench.replicas import replicas
 from tests.bench.report import Report
 from tests.bench.run_info import Noise, run_info
+from tests.bench.scale.growth import DIMENSIONS, growth
+from tests.bench.scale.run import Scale, scale
 from tests.bench.scenes import SCENES
 from tests.bench.server_requests import requests
 from tests.bench.server_sizes import sizes
@@ -37,7 +40,8 @@ def simulator(report: Report) -> None:
         report.add("simulator", scene, seconds_per_simulated_second=cost)
 
 
-# Benchmarks without a manager: name → function of the report, the number of rounds, and the measurement of noise.
+# Benchmarks that start managers themselves, or none: name → function of the report, the number of rounds, and the
+# measurement of noise.
 WITHOUT_MANAGERS: dict[str, Callable[[Report, int, Callable[[], None]], None]] = {
     "simulator": lambda report, _rounds, _measure_noise: simulator(report),
     "requests": requests,
@@ -45,11 +49,18 @@ WITHOUT_MANAGERS: dict[str, Callable[[Report, int, Callable[[], None]], None]] =
     "replicas": replicas,
 }
 
+LONG = ("scale", "growth")  # the same with options; run only if they are named
+
 
 def parsed() -> argparse.Namespace:
     benches = ", ".join([*BENCHES, *WITHOUT_MANAGERS])
     parser = argparse.ArgumentParser(prog="run-bench", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {benches} (default: all of these), or counts")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"one of {benches} (default: all of these), {', '.join(LONG)}, or counts",
+    )
     parser.add_argument("--rounds", type=int, default=3, help="number of rounds (default: 3)")
     parser.add_argument(
         "--on",
@@ -69,6 +80,16 @@ def parsed() -> argparse.Namespace:
         "--keep", nargs="?", const="", metavar="RELEASE", help="store the result in tests/bench/history as well"
     )
     parser.add_argument("--history", action="store_true", help="print the stored results without measuring")
+    of_large = parser.add_argument_group("scale and growth", "options of `run-bench scale` and `run-bench growth`")
+    of_large.add_argument(
+        "--factor",
+        type=float,
+        default=0.1,
+        help="size of the cluster of scale, 1 for 5,000 nodes and 150,000 pods (default: %(default)s)",
+    )
+    of_large.add_argument("--faults", action="store_true", help="run scale once more with cut watches and 429")
+    of_large.add_argument("--alone", action="store_true", help="run scale without kube-controller-manager")
+    of_large.add_argument("--by", choices=DIMENSIONS, action="append", help="measure growth by this; repeatable")
     of_counts = parser.add_argument_group(
         "counts", "options of `run-bench counts`, which counts the operations on the hot path, as CI does"
     )
@@ -96,13 +117,21 @@ def parsed() -> argparse.Namespace:
             parser.error(f"no such scene: {', '.join(sorted(unknown))}; there are {', '.join(SCENES)}")
     elif arguments.accept is not None or arguments.where or arguments.instructions:
         parser.error("--accept, --where and --instructions go with `run-bench counts`")
-    elif unknown := set(arguments.names) - {*BENCHES, *WITHOUT_MANAGERS}:
+    elif unknown := set(arguments.names) - {*BENCHES, *WITHOUT_MANAGERS, *LONG}:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
     return arguments
 
 
-def measured(names: Sequence[str], rounds: int, noise: Noise, sizes: Sizes, *, on: Sequence[str]) -> Report:
-    report = Report()
+def measured(
+    names: Sequence[str], arguments: argparse.Namespace, noise: Noise, sizes: Sizes, *, on: Sequence[str]
+) -> Report:
+    report, rounds = Report(), arguments.rounds
+    large = Scale(factor=arguments.factor, faults=arguments.faults, real=not arguments.alone)
+    without_managers = {
+        **WITHOUT_MANAGERS,
+        "scale": partial(scale, sizes=large),
+        "growth": partial(growth, dimensions=arguments.by or [*DIMENSIONS]),
+    }
     contestants: list[tuple[str, Start]] = [("kcm", our_manager)]
     if has_assets():
         contestants.append(("kube-controller-manager", real_manager))
@@ -111,8 +140,8 @@ def measured(names: Sequence[str], rounds: int, noise: Noise, sizes: Sizes, *, o
         print("KUBEBUILDER_ASSETS is not set: no comparison with the real manager.", file=sys.stderr)
     noise.measure()
     for name in names:
-        if name in WITHOUT_MANAGERS:
-            WITHOUT_MANAGERS[name](report, rounds, noise.measure)
+        if name in without_managers:
+            without_managers[name](report, rounds, noise.measure)
             noise.measure()
             continue
         for server in on:
@@ -136,7 +165,7 @@ def main() -> int:
     noise, info = Noise(), run_info()
     names = arguments.names or [*BENCHES, *WITHOUT_MANAGERS]
     sizes = Sizes(stateful=arguments.pods)
-    report = measured(names, arguments.rounds, noise, sizes, on=arguments.on or [*CLUSTERS])
+    report = measured(names, arguments, noise, sizes, on=arguments.on or [*CLUSTERS])
     noise_figures = noise.as_json()
     print(
         f"\n{info['machine']['cores']} cores, load {noise_figures['load'][0]:.1f} to {noise_figures['load'][-1]:.1f}, "

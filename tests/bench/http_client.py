@@ -56,9 +56,9 @@ class Access:
         handle.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_1_1)
         return handle
 
-    def prepare(self, handle: pycurl.Curl, request: HttpRequest) -> pycurl.Curl:
+    def prepare(self, handle: pycurl.Curl, request: HttpRequest, *, accept: str = JSON) -> pycurl.Curl:
         """Set the handle up for a request, and return it."""
-        headers = [f"Authorization: Bearer {self.token}", "Accept: application/json", "Expect:"]
+        headers = [f"Authorization: Bearer {self.token}", f"Accept: {accept}", "Expect:"]
         if request.body:
             headers.append(f"Content-Type: {request.content_type}")
             handle.setopt(pycurl.POSTFIELDS, request.body)
@@ -103,10 +103,10 @@ class Client:
                 left -= 1
         return responses
 
-    def read(self, path: str) -> bytes:
+    def read(self, path: str, *, accept: str = JSON) -> bytes:
         """Return the body of a GET. Raises RuntimeError if the status is not 200."""
         body: list[bytes] = []
-        handle = self._access.prepare(self._access.handle(), HttpRequest("GET", path))
+        handle = self._access.prepare(self._access.handle(), HttpRequest("GET", path), accept=accept)
         handle.setopt(pycurl.WRITEFUNCTION, body.append)
         handle.perform()
         status = handle.getinfo(pycurl.RESPONSE_CODE)

@@ -1,9 +1,9 @@
 """Simulated scheduler and kubelets, the same for every manager, which use little CPU.
 
-`python -m tests.bench.kubelets KUBECONFIG NAMESPACE NODES [--end]` binds each pod of the namespace to the node that it
-requires, or otherwise to the next of bench-node-0 …, and writes a status in which it runs and is ready. With --end it
-then writes the phase Succeeded. Deleted pods have no grace period, so the server removes them. The program runs until
-it is killed.
+`python -m tests.bench.kubelets KUBECONFIG NAMESPACE NODES [--end]` binds each pod of the namespace ("" for all) to the
+node that it requires, or otherwise to the next of bench-node-0 …, and writes a status in which it runs, has an address
+and is ready. With --end it then writes the phase Succeeded. Deleted pods have no grace period, so the server removes
+them. The program runs until it is killed.
 """
 
 from __future__ import annotations
@@ -48,23 +48,34 @@ def node_of(pod: Mapping[str, Any], *, otherwise: str) -> str:
     return otherwise
 
 
-def life_of(pod: Mapping[str, Any], *, otherwise: str, ends: bool) -> Iterator[Write]:
-    """Yield the writes for a new pod, each after the response to the previous one. `otherwise` is its default node."""
+def address_of(number: int) -> str:
+    """Return an address of 11.0.0.0/8, which other benchmarks do not use."""
+    return f"11.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+
+
+def life_of(pod: Mapping[str, Any], *, otherwise: str, ends: bool, number: int = 1) -> Iterator[Write]:
+    """Yield the writes for a new pod, each after the response to the previous one.
+
+    otherwise: its default node
+    number: of the pod, from which its address is made
+    """
     name = pod["metadata"]["name"]
     target = {"apiVersion": "v1", "kind": "Node", "name": node_of(pod, otherwise=otherwise)}
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
     yield Write("POST", "binding", orjson.dumps(binding))
-    yield Write("PATCH", "status", orjson.dumps({"status": running(pod)}))
+    yield Write("PATCH", "status", orjson.dumps({"status": running(pod, address_of(number))}))
     if ends:
         yield Write("PATCH", "status", orjson.dumps({"status": succeeded(pod)}))
 
 
-def running(pod: Mapping[str, Any]) -> dict[str, Any]:
+def running(pod: Mapping[str, Any], address: str) -> dict[str, Any]:
     now = _now()
     state = {"running": {"startedAt": now}}
     return {
         "phase": "Running",
         "startTime": now,
+        "podIP": address,
+        "podIPs": [{"ip": address}],
         "conditions": _conditions("True", now),
         "containerStatuses": _containers(pod, state, ready=True),
     }
@@ -101,11 +112,12 @@ class KubeletSimulator:
 
     def __init__(self, kubeconfig: Path, namespace: str, *, nodes: int, ends: bool) -> None:
         server, self._token = server_and_token(kubeconfig)
-        self._pods = f"{server}/api/v1/namespaces/{namespace}/pods"
+        self._namespaces = f"{server}/api/v1/namespaces"
+        self._pods = f"{self._namespaces}/{namespace}/pods" if namespace else f"{server}/api/v1/pods"
         self._node_count, self._ends, self._count = nodes, ends, 0
         self._rest = b""  # incomplete line of the watch
         self._seen: set[str] = set()  # uids
-        self._due: deque[tuple[str, Iterator[Write]]] = deque()
+        self._due: deque[tuple[str, Iterator[Write]]] = deque()  # URL of a pod, and its further writes
         self._multi = pycurl.CurlMulti()
         self._idle = [handle(self._token) for _ in range(CONNECTIONS)]
         self._writing: dict[pycurl.Curl, tuple[str, Iterator[Write]]] = {}
@@ -141,31 +153,32 @@ class KubeletSimulator:
                 self._seen.add(pod["metadata"]["uid"])
                 otherwise = node_name(self._count % self._node_count)
                 self._count += 1
-                life = life_of(pod, otherwise=otherwise, ends=self._ends)
-                self._due.append((pod["metadata"]["name"], life))
+                life = life_of(pod, otherwise=otherwise, ends=self._ends, number=self._count)
+                meta = pod["metadata"]
+                self._due.append((f"{self._namespaces}/{meta['namespace']}/pods/{meta['name']}", life))
 
     def _write(self) -> None:
         while self._due and self._idle:
-            name, life = self._due.popleft()
+            url, life = self._due.popleft()
             write = next(life, None)
             if write is None:
                 continue
             connection = self._idle.pop()
             content_type = PatchType.MERGE if write.method == "PATCH" else "application/json"
-            connection.setopt(pycurl.URL, f"{self._pods}/{name}/{write.path}")
+            connection.setopt(pycurl.URL, f"{url}/{write.path}")
             connection.setopt(pycurl.CUSTOMREQUEST, write.method)
             connection.setopt(pycurl.HTTPHEADER, headers(self._token, content_type=content_type))
             connection.setopt(pycurl.POSTFIELDS, write.body)
-            self._writing[connection] = name, life
+            self._writing[connection] = url, life
             self._multi.add_handle(connection)
 
     def _on_response(self, connection: pycurl.Curl) -> None:
-        name, life = self._writing.pop(connection)
+        url, life = self._writing.pop(connection)
         self._multi.remove_handle(connection)
         self._idle.append(connection)
         status = connection.getinfo(pycurl.RESPONSE_CODE)
         if status < 300:
-            self._due.append((name, life))
+            self._due.append((url, life))
         elif status not in DELETED:
             raise RuntimeError(f"{connection.getinfo(pycurl.EFFECTIVE_URL)}: {status}")
 

@@ -122,6 +122,16 @@ class Process:
         """Return the maximum of the resident memory so far, in MB."""
         return peak_of(self.pid)
 
+    def forget_peak(self) -> None:
+        """Let `peak` return the maximum from now on."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def is_running(self) -> bool:
+        return self._popen.poll() is None
+
+    def send_signal(self, number: int) -> None:
+        self._popen.send_signal(number)
+
     def kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._popen.pid, signal.SIGKILL)
@@ -195,7 +205,11 @@ def hollow_nodes(
 
 @contextlib.contextmanager
 def simulated_kubelets(cluster: Cluster, namespace: str, *, nodes: int, ends: bool = False) -> Iterator[None]:
-    """Run the simulated scheduler and kubelets of kubelets.py for the pods of a namespace. `ends`: the pods succeed."""
+    """Run the simulated scheduler and kubelets of kubelets.py for the pods of a namespace.
+
+    namespace: "" for all namespaces
+    ends: the pods succeed
+    """
     argv = [sys.executable, "-m", "tests.bench.kubelets", str(cluster.kubeconfig), namespace, str(nodes)]
     process = subprocess.Popen([*argv, *(["--end"] if ends else ())], cwd=ROOT, start_new_session=True)
     try:
@@ -231,16 +245,28 @@ def scratch() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def embedded_cluster(*, disabled: Sequence[str] = tuple(NEED_CONTROLLERS)) -> Iterator[Cluster]:
-    """Run kcm's API server, on disk, without nodes or stand-ins for controllers. `disabled`: admission plugins."""
-    with scratch() as directory:
-        server = launch(
-            ServerSettings(directory=directory, collect_garbage=False, empty_namespaces=False, disable_plugins=disabled)
+def embedded_cluster(
+    *,
+    disabled: Sequence[str] = tuple(NEED_CONTROLLERS),
+    directory: Path | None = None,
+    ready_within: float = READY_TIMEOUT,
+) -> Iterator[Cluster]:
+    """Run kcm's API server, on disk, without nodes or stand-ins for controllers.
+
+    disabled: admission plugins
+    directory: of the server's data; None for a new one that is removed
+    ready_within: maximum seconds until it has read its data
+    """
+    with contextlib.ExitStack() as closing:
+        settings = ServerSettings(
+            directory=closing.enter_context(scratch()) if directory is None else directory,
+            collect_garbage=False,
+            empty_namespaces=False,
+            disable_plugins=disabled,
         )
-        try:
-            yield Cluster("embedded", server.kubeconfig, (server.child.pid,))
-        finally:
-            server.stop()
+        server = launch(settings, ready_within=ready_within)
+        closing.callback(server.stop)
+        yield Cluster("embedded", server.kubeconfig, (server.child.pid,))
 
 
 @contextlib.contextmanager

@@ -79,13 +79,13 @@ def daemon_set(
     count = sizes.nodes
     _ensure_nodes(api, count)
     with _running(cluster, start, "daemonset") as process:
-        collection = _Collection(api, namespace(), f"{APPS}/namespaces/{{}}/daemonsets")
+        collection = Collection(api, namespace(), f"{APPS}/namespaces/{{}}/daemonsets")
         with _measured(cluster, process, "pod", count) as made, collection.reaching(_is_placed(count)):
             collection.create(_daemon_set("made"))
         yield f"DaemonSet on {count} nodes, made", made
         collection.delete("made")
 
-        collection = _Collection(api, namespace(), f"{APPS}/namespaces/{{}}/daemonsets")
+        collection = Collection(api, namespace(), f"{APPS}/namespaces/{{}}/daemonsets")
         with simulated_kubelets(cluster, collection.namespace, nodes=count):
             time.sleep(SETTLE)
             with _measured(cluster, process, "pod", count) as run, collection.reaching(_is_available(count)):
@@ -109,7 +109,7 @@ def stateful_set(
 ) -> Figures:
     """Measure a StatefulSet that creates all pods at once, until its status reports them as ready."""
     count = sizes.stateful
-    collection = _Collection(api, namespace(), f"{APPS}/namespaces/{{}}/statefulsets")
+    collection = Collection(api, namespace(), f"{APPS}/namespaces/{{}}/statefulsets")
     with (
         _running(cluster, start, "statefulset") as process,
         simulated_kubelets(cluster, collection.namespace, nodes=sizes.nodes),
@@ -128,8 +128,8 @@ def attached_volumes(
     scaling to zero until all volumes are detached. Nodes, scheduler, provisioner and attacher are hollow.
     """
     count = sizes.stateful
-    collection = _Collection(api, namespace(), f"{APPS}/namespaces/{{}}/statefulsets")
-    attachments = _Collection(api, collection.namespace, "/apis/storage.k8s.io/v1/volumeattachments")
+    collection = Collection(api, namespace(), f"{APPS}/namespaces/{{}}/statefulsets")
+    attachments = Collection(api, collection.namespace, "/apis/storage.k8s.io/v1/volumeattachments")
     with (
         _running(cluster, start, ATTACHING) as process,
         hollow_nodes(cluster, nodes=sizes.hollow_nodes, zones=1, attach=True),
@@ -145,7 +145,7 @@ def attached_volumes(
         yield f"StatefulSet of {count} with claims, scaled to 0 and detached", detached
         collection.delete("attached")
         claims = f"/api/v1/namespaces/{collection.namespace}/persistentvolumeclaims"
-        _must(api, "DELETE", claims, {"propagationPolicy": "Background"})
+        must(api, "DELETE", claims, {"propagationPolicy": "Background"})
 
 
 def device_claims(
@@ -155,15 +155,15 @@ def device_claims(
     scaling to zero until all claims are released. Nodes, their devices and the scheduler are hollow.
     """
     count = sizes.stateful
-    collection = _Collection(api, namespace(), f"{APPS}/namespaces/{{}}/statefulsets")
+    collection = Collection(api, namespace(), f"{APPS}/namespaces/{{}}/statefulsets")
     of_group = f"{RESOURCES}/namespaces/{collection.namespace}"
-    claims = _Collection(api, collection.namespace, f"{of_group}/resourceclaims")
+    claims = Collection(api, collection.namespace, f"{of_group}/resourceclaims")
     selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
     api.request("DELETE", f"{RESOURCES}/deviceclasses/{DRIVER}")
-    _must(api, "POST", f"{RESOURCES}/deviceclasses", {"metadata": {"name": DRIVER}, "spec": {"selectors": selectors}})
+    must(api, "POST", f"{RESOURCES}/deviceclasses", {"metadata": {"name": DRIVER}, "spec": {"selectors": selectors}})
     request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER}}
     template = {"metadata": {"name": "gpu"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
-    _must(api, "POST", f"{of_group}/resourceclaimtemplates", template)
+    must(api, "POST", f"{of_group}/resourceclaimtemplates", template)
     with (
         _running(cluster, start, CLAIMING) as process,
         hollow_nodes(cluster, nodes=sizes.hollow_nodes, zones=1, devices=True),
@@ -171,8 +171,8 @@ def device_claims(
         _wait_for_nodes(api, sizes.hollow_nodes)
         devices = {"hollow.kcm.dev/devices": f"{DRIVER}={-(-count // sizes.hollow_nodes)}"}
         for number in range(sizes.hollow_nodes):
-            _must(api, "PATCH", f"/api/v1/nodes/hollow-node-{number}", {"metadata": {"annotations": devices}})
-        slices = _Collection(api, collection.namespace, f"{RESOURCES}/resourceslices")
+            must(api, "PATCH", f"/api/v1/nodes/hollow-node-{number}", {"metadata": {"annotations": devices}})
+        slices = Collection(api, collection.namespace, f"{RESOURCES}/resourceslices")
         with slices.reaching(lambda _slice: True, wanted=sizes.hollow_nodes):
             pass
         time.sleep(SETTLE)
@@ -183,7 +183,7 @@ def device_claims(
             collection.patch("claiming", {"spec": {"replicas": 0}})
         yield f"StatefulSet of {count} with devices, scaled to 0 and released", released
         collection.delete("claiming")
-        _must(api, "DELETE", f"{of_group}/resourceclaims", {})
+        must(api, "DELETE", f"{of_group}/resourceclaims", {})
 
 
 def job(
@@ -191,7 +191,7 @@ def job(
 ) -> Figures:
     """Measure a Job until it is complete. Each pod succeeds as soon as it has run."""
     count = sizes.completions
-    collection = _Collection(api, namespace(), f"{BATCH}/namespaces/{{}}/jobs")
+    collection = Collection(api, namespace(), f"{BATCH}/namespaces/{{}}/jobs")
     with (
         _running(cluster, start, "job") as process,
         simulated_kubelets(cluster, collection.namespace, nodes=sizes.nodes, ends=True),
@@ -211,7 +211,7 @@ def cron_jobs(
     `seconds_after_due` is the time until the last Job exists. The CPU time includes the updates of the statuses.
     """
     count = sizes.cron_jobs
-    collection = _Collection(api, namespace(), f"{BATCH}/namespaces/{{}}/cronjobs")
+    collection = Collection(api, namespace(), f"{BATCH}/namespaces/{{}}/cronjobs")
     with _running(cluster, start, "cronjob") as process:
         time.sleep(max(0.0, MIN_LEAD - (MINUTE - time.time() % MINUTE)))
         due = time.time() // MINUTE * MINUTE + MINUTE
@@ -220,7 +220,7 @@ def cron_jobs(
         if time.time() > due - 1.0:
             raise TimeoutError("the CronJobs were not created in time")
         time.sleep(due - 0.5 - time.time())
-        jobs = _Collection(api, collection.namespace, f"{BATCH}/namespaces/{{}}/jobs")
+        jobs = Collection(api, collection.namespace, f"{BATCH}/namespaces/{{}}/jobs")
         with _measured(cluster, process, "job", count) as made, collection.reaching(_was_started(due), wanted=count):
             with jobs.reaching(lambda _job: True, wanted=count):
                 pass
@@ -231,30 +231,30 @@ def cron_jobs(
         jobs.delete()
 
 
-class _Collection:
+class Collection:
     """Objects of one resource in one namespace. `path` is that of the collection, with {} for the namespace."""
 
     def __init__(self, api: ApiConnection, namespace: str, path: str) -> None:
         self._api, self.namespace, self._path = api, namespace, path.format(namespace)
 
     def create(self, body: Mapping[str, Any]) -> None:
-        _must(self._api, "POST", self._path, body)
+        must(self._api, "POST", self._path, body)
 
     def patch(self, name: str, patch: Mapping[str, Any]) -> None:
-        _must(self._api, "PATCH", f"{self._path}/{name}", patch)
+        must(self._api, "PATCH", f"{self._path}/{name}", patch)
 
     def delete(self, name: str = "") -> None:
         """Delete one object, or all, and the pods of the namespace, so that they do not affect the next measurement."""
         body = {"propagationPolicy": "Background"}
-        _must(self._api, "DELETE", f"{self._path}/{name}".rstrip("/"), body)
+        must(self._api, "DELETE", f"{self._path}/{name}".rstrip("/"), body)
         pods = f"/api/v1/namespaces/{self.namespace}/pods"
-        while orjson.loads(_must(self._api, "GET", pods, {}, limit="1"))["items"]:
-            _must(self._api, "DELETE", pods, body, limit=PAGE)  # deleting thousands in one request would time out
+        while orjson.loads(must(self._api, "GET", pods, {}, limit="1"))["items"]:
+            must(self._api, "DELETE", pods, body, limit=PAGE)  # deleting thousands in one request would time out
 
     def wait_until_empty(self) -> None:
         """Wait until the collection has no object."""
         deadline = time.monotonic() + TIMEOUT
-        while orjson.loads(_must(self._api, "GET", self._path, {}, limit="1"))["items"]:
+        while orjson.loads(must(self._api, "GET", self._path, {}, limit="1"))["items"]:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{self._path} is not empty after {TIMEOUT:.0f} s")
             time.sleep(GLANCE)
@@ -320,7 +320,7 @@ def _wait_for_nodes(api: ApiConnection, count: int) -> None:
             for condition in node["status"].get("conditions") or ()
         )
 
-    with _Collection(api, "", "/api/v1/nodes").reaching(is_ready, wanted=count):
+    with Collection(api, "", "/api/v1/nodes").reaching(is_ready, wanted=count):
         pass
 
 
@@ -329,9 +329,9 @@ def _ensure_nodes(api: ApiConnection, count: int) -> None:
 
     def create(number: int) -> None:
         labels = {NODE_LABEL: "here"}
-        _must(api, "POST", "/api/v1/nodes", {"metadata": {"name": node_name(number), "labels": labels}})
+        must(api, "POST", "/api/v1/nodes", {"metadata": {"name": node_name(number), "labels": labels}})
         # The server taints new nodes as not ready, and no controller here removes the taint.
-        _must(api, "PATCH", f"/api/v1/nodes/{node_name(number)}", {"spec": {"taints": None}})
+        must(api, "PATCH", f"/api/v1/nodes/{node_name(number)}", {"spec": {"taints": None}})
 
     if api.request("GET", f"/api/v1/nodes/{node_name(0)}").status == 404:
         _concurrently(create, range(count))
@@ -339,7 +339,7 @@ def _ensure_nodes(api: ApiConnection, count: int) -> None:
 
 def _label(api: ApiConnection, nodes: Iterable[int], value: str) -> None:
     patch = {"metadata": {"labels": {NODE_LABEL: value}}}
-    _concurrently(lambda number: _must(api, "PATCH", f"/api/v1/nodes/{node_name(number)}", patch), nodes)
+    _concurrently(lambda number: must(api, "PATCH", f"/api/v1/nodes/{node_name(number)}", patch), nodes)
 
 
 def _concurrently(do: Callable[[int], None], numbers: Iterable[int]) -> None:
@@ -441,7 +441,7 @@ def _was_started(due: float) -> Callable[[Mapping[str, Any]], bool]:
     return was_started
 
 
-def _must(api: ApiConnection, method: str, path: str, body: Mapping[str, Any], **query: str) -> bytes:
+def must(api: ApiConnection, method: str, path: str, body: Mapping[str, Any], **query: str) -> bytes:
     """Send a request, and raise RuntimeError if it fails. `body`: a merge patch for PATCH; ignored for GET."""
     content_type = PatchType.MERGE if method == "PATCH" else "application/json"
     sent = orjson.dumps(body) if method != "GET" else b""
