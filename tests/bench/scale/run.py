@@ -85,7 +85,7 @@ class Scale:
 
 
 def fault_plan() -> str:
-    """Return a plan that cuts watches and answers 429, in turns, as YAML (of which JSON is a part)."""
+    """Return a fault plan that alternately cuts watches and returns 429, as YAML (of which JSON is a subset)."""
     faults: list[dict[str, Any]] = []
     for start in range(PERIOD, PLANNED, PERIOD):
         faults.append({"kind": "watch-dropped", "rate": 0.05, "most": 50, "start": start, "until": start + LASTING})

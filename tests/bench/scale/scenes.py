@@ -1,4 +1,4 @@
-"""What `bin/run-bench scale` measures in a large cluster; see run.py."""
+"""Measurements of `bin/run-bench scale` in a large cluster; see run.py."""
 
 from __future__ import annotations
 
