@@ -33,7 +33,7 @@ class _Settled(NamedTuple):
     slice_of: dict[Key, Key]  # slice with the endpoint of each pod
 
 
-class Part(NamedTuple):
+class ChangedPart(NamedTuple):
     """Part of a Service that must be compared."""
 
     before: _Settled
@@ -68,8 +68,10 @@ class SettledServices:
     def forget(self, service: Key) -> None:
         self._services.pop(service, None)
 
-    def changed_part(self, service: Key, version: int, pods: Sequence[Entry], slices: Sequence[Entry]) -> Part | None:
-        """Forget a Service, and return the part of it that must be compared; None if all of it must be.
+    def changed_part(
+        self, service: Key, version: int, pods: Sequence[Entry], slices: Sequence[Entry]
+    ) -> ChangedPart | None:
+        """Remove a Service, and return the part of it that must be compared; None if all of it must be.
 
         version: resourceVersion of the Service.
         pods: all pods that it selects.
@@ -89,7 +91,7 @@ class SettledServices:
             compared |= {key for key, members in before.members.items() if len(members) < self._max_endpoints}
         wanted = keys.union(*(before.members[key] for key in compared))
         left_out = [len(members) for key, members in before.members.items() if key not in compared]
-        return Part(
+        return ChangedPart(
             before=before,
             pods=[pod for pod in pods if pod.key in wanted],
             slices=[entry for entry in slices if entry.key in compared],
@@ -98,7 +100,9 @@ class SettledServices:
             others=Group(sum(left_out), len(left_out)),
         )
 
-    def settle(self, service: Key, version: int, pods: Sequence[Entry], plan: SlicePlan, part: Part | None) -> None:
+    def settle(
+        self, service: Key, version: int, pods: Sequence[Entry], plan: SlicePlan, part: ChangedPart | None
+    ) -> None:
         """Record a Service after a sync, unless it is small, or another client has written one of its slices meanwhile.
 
         version, pods: see changed_part.
