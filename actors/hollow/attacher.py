@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from kcm.actors.hollow import behaviour
 from kcm.actors.hollow.intervals import MANY, look_again
 from kcm.actors.reconciliation import (
+    Because,
     Change,
     Index,
     Reconciliation,
@@ -157,6 +158,7 @@ class HollowAttacher:
         finalizer = finalizer_of(driver)
         node = self._nodes.get(node_name)
         if not (driver == behaviour.DRIVER or _serves(node, driver) or finalizer in finalizers_of(attachment)):
+            yield Because(f"is left to another attacher: node {node_name} does not register driver {driver}")
             return None
         detaches = is_deleting(attachment)
         if (detaches and finalizer not in finalizers_of(attachment)) or (not detaches and is_attached(attachment)):
@@ -172,15 +174,19 @@ class HollowAttacher:
         seconds = behaviour.DETACH_SECONDS if detaches else behaviour.ATTACH_SECONDS
         due = max(attempt.until, attempt.since + behaviour.longest(seconds, volume, node))
         if now < due:
+            again = f" again after {attempt.failures} failed calls" if attempt.failures else ""
+            yield Because(f"{'detaches' if detaches else 'attaches'} it{again} in {due - now:.0f} s")
             return look_again(due=due, now=now)
         failed = self._detach_failure(volume, node) if detaches else self._attach_failure(attachment, volume, node)
         if failed is not None:
             return (yield from self._refuse(key, attachment, attempt, failed, now))
         if detaches:
             status: Object = {"attached": False, "detachError": None, "attachmentMetadata": None}
+            yield Because(f"is deleted: detaches it from node {node_name}")
             yield from self._write(attachment, status)
             yield from remove_finalizer(self._attachments, attachment, finalizer)
         else:
+            yield Because(f"attaches it to node {node_name}")
             yield from self._write(attachment, {"attached": True, "attachError": None})
         self._attempts.pop(key, None)
         return None
@@ -218,6 +224,10 @@ class HollowAttacher:
         self, key: Key, attachment: Object, attempt: _Attempt, failed: FailedCall, now: float
     ) -> Step[RequeueAfter]:
         """Write the error, unless it is written already, and retry with backoff."""
+        delay = BACKOFF.delay(attempt.failures)
+        yield Because(
+            f"cannot {'detach' if attempt.detaches else 'attach'} it: {failed.message}; again in {delay:.0f} s"
+        )
         field = "detachError" if attempt.detaches else "attachError"
         known = (attachment.get("status") or {}).get(field) or {}
         if (known.get("message"), known.get("errorCode")) != (failed.message, failed.code):
@@ -225,7 +235,7 @@ class HollowAttacher:
             if failed.code is not None:
                 error["errorCode"] = failed.code
             yield from self._write(attachment, {field: error})
-        until = now + BACKOFF.delay(attempt.failures)
+        until = now + delay
         self._attempts[key] = attempt._replace(failures=attempt.failures + 1, until=until)
         return look_again(due=until, now=now)
 
@@ -248,8 +258,13 @@ class HollowAttacher:
         source = None if volume is None else csi_source(volume)
         if volume is None or source is None or not is_deleting(volume):
             return None
-        if not self._attachments.indexed(VOLUME, key):
-            yield from remove_finalizer(self._volumes, volume, finalizer_of(source.driver))
+        attached = self._attachments.indexed(VOLUME, key)
+        if attached:
+            yield Because(
+                f"keeps the finalizer {finalizer_of(source.driver)}: {len(attached)} VolumeAttachments name it"
+            )
+            return None
+        yield from remove_finalizer(self._volumes, volume, finalizer_of(source.driver))
         return None
 
 

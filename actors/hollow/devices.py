@@ -27,6 +27,7 @@ from kcm.actors.hollow.device_pools import (
 from kcm.actors.hollow.intervals import MANY, look_again
 from kcm.actors.hollow.nodes.fleet import HollowNode
 from kcm.actors.reconciliation import (
+    Because,
     Change,
     Index,
     Reconciliation,
@@ -69,10 +70,12 @@ class HollowDevices:
         if node is not None:
             quiet = silence(node, now=self._clock.now())
             if quiet.silent:
+                yield Because("publishes nothing: the node is silent, as an annotation requests")
                 return None if quiet.until is None else look_again(due=quiet.until, now=self._clock.now())
             try:
                 pools = device_pools(node)
             except ValueError as err:
+                yield Because(f"keeps what was published: annotation {DEVICES} is invalid: {err}")
                 yield from self._report(node, str(err))
                 return None  # keep what was published before
         wanted: set[str] = set()
@@ -83,11 +86,13 @@ class HollowDevices:
             refused = yield from self._publish(pool, node, made, present)
             if refused is not None:
                 text = f"ResourceSlices of {shortened(pool.driver)}: {refused.message[:_LONGEST_REFUSAL]}"
+                yield Because(f"the API server refuses {text}; again in {REFUSED_INTERVAL:.0f} s")
                 yield from self._report(node, text)
                 return RequeueAfter(REFUSED_INTERVAL)  # an admission policy, for example, may change
         self._reported.pop(key, None)
         for name, surplus in present.items():
             if name not in wanted:
+                yield Because(f"no device of ResourceSlice {name} is requested: deletes it")
                 deletion = delete(RESOURCE_SLICES, surplus, depends_on=((NODES, key), (RESOURCE_SLICES, name)))
                 yield from must(self._by_publisher(key, surplus, deletion), but=(NotFound, Conflict))
         return None
@@ -116,6 +121,7 @@ class HollowDevices:
             annotations_of(published).get(CONTENT) == content for published in of_pool
         ):
             return None
+        yield Because(f"publishes {len(pool.devices)} devices of {shortened(pool.driver)} in pool {pool.name}")
         for wanted in slices_of(pool, node, generation=generation_after(of_pool)):
             known = present.get(name_of(wanted))
             command: Create | Patch

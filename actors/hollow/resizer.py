@@ -29,6 +29,7 @@ from kcm.actors.hollow.behaviour import DOMAIN
 from kcm.actors.hollow.intervals import MANY
 from kcm.actors.hollow.provisioner import NAME
 from kcm.actors.reconciliation import (
+    Because,
     Change,
     Interest,
     Reconciliation,
@@ -56,6 +57,7 @@ from kcm.protocols.volumes import (
     mode_of,
     phase_of,
     requested_storage,
+    resize_status_of,
     volume_name_of,
 )
 from kcm.runtime.scheduling.clock import Clock
@@ -78,7 +80,7 @@ class HollowResizer:
         volume = decode_object(outcome.body) if isinstance(outcome, Done) else None
         if volume is None or not _is_ours(volume) or not is_of(volume, claim):
             return None
-        if parse_quantity(requested_storage(claim)) > parse_quantity(capacity_of_claim(claim)):
+        if _grows(claim):
             yield from self._expand(claim, volume)
         elif is_node_expanded(claim, volume) and PRE_RESIZE_CAPACITY in annotations_of(volume):
             yield from _patch(volume, annotations={PRE_RESIZE_CAPACITY: None})
@@ -91,15 +93,18 @@ class HollowResizer:
         if plan.marks_node:
             yield from self._write(node_pending(claim, now=now))
         if plan.size is None:
+            yield Because(f"requests {requested_storage(claim)}: {_waits_for(claim)}")
             return
         claim = yield from self._write(in_progress(claim, resizer=NAME, size=plan.size, now=now))
         yield _event(claim, "Normal", "Resizing", f"External resizer is resizing volume {name_of(volume)}")
         why = too_large(claim, plan.size)
         if why:
+            yield Because(f"cannot expand volume {name_of(volume)} to {plan.size}, until less is requested: {why}")
             yield from self._write(infeasible(claim, why, now=now))
             text = f'resize volume "{name_of(volume)}" by resizer "{NAME}" failed: {why}'
             yield _event(claim, "Warning", "VolumeResizeFailed", text)
             return
+        yield Because(f"expands volume {name_of(volume)} from {capacity_of_claim(claim)} to {plan.size}")
         if mode_of(volume) == "Block":
             yield from _patch(volume, size=plan.size)
             claim = yield from self._write(finished(claim, plan.size))
@@ -114,6 +119,18 @@ class HollowResizer:
     @step
     def _write(self, claim: Object) -> Step[Object]:
         return (yield from must_object(update(PERSISTENT_VOLUME_CLAIMS, claim, subresource="status")))
+
+
+def _grows(claim: Mapping[str, Any]) -> bool:
+    """Report whether a claim requests more storage than it has."""
+    return parse_quantity(requested_storage(claim)) > parse_quantity(capacity_of_claim(claim))
+
+
+def _waits_for(claim: Mapping[str, Any]) -> str:
+    status = resize_status_of(claim)
+    if status.endswith("Infeasible"):
+        return f"its expansion is {status}, until less is requested"
+    return "the kubelet of a pod that uses it must expand the file system"
 
 
 def too_large(claim: Mapping[str, Any], size: str) -> str:

@@ -93,6 +93,7 @@ def created() -> list[tuple[Resource, Object]]:
         claim("without-class", storageClassName="absent"),
         claim("unmatched", storageClassName=""),
         claim("named", storageClassName="", volumeName="absent"),
+        claim("growing", storageClassName="hollow"),
         (PODS, pod("user", volumes=[volume("provisioned")])),
         (PODS, pod("ephemeral", volumes=[{"name": "scratch", "ephemeral": ephemeral}])),
         (PODS, pod("tolerant", tolerations=[{**unreachable, "tolerationSeconds": 30}])),
@@ -129,6 +130,8 @@ def systems() -> dict[str, ControllerSystem]:
     cluster.create(CONFIGMAPS, obj("dependent", metadata=dependent))
     cluster.create(CONFIGMAPS, obj("orphan", metadata={"ownerReferences": [{**owner, "uid": "absent"}]}))
     cluster.run_for(20.0)
+    larger = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
+    cluster.merge(PERSISTENT_VOLUME_CLAIMS, "default/growing", larger)
     cluster.delete(NAMESPACES, "old")
     cluster.delete(CONFIGMAPS, "default/owner", policy="Foreground")
     cluster.delete(PERSISTENT_VOLUME_CLAIMS, "default/provisioned")
@@ -253,6 +256,8 @@ REASONS = [
     ("hollow-kubelet", "default/tolerant", "its node hollow-node-0 is silent, as an annotation requests"),
     ("hollow-scheduler", "default/tolerant", "binds it to node hollow-node-0"),
     ("hollow-scheduler", "default/huge", "0/3 nodes are available: 3 Insufficient cpu."),
+    ("hollow-attacher", "csi-", "attaches it to node hollow-node-"),
+    ("hollow-resizer", "default/growing", "expands volume pvc-"),
 ]
 
 
