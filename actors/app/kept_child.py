@@ -41,6 +41,11 @@ class KeptChild:
         """Return why the child is down, or None while it runs; updated by `look`."""
         return self._why if self._child is None else None
 
+    def request(self, body: bytes, within: float) -> bytes | None:
+        """Return the response of the child, see ChildProcess.request; None while it is down."""
+        child = self._child
+        return None if child is None else child.request(body, within)
+
     def look(self, *, now: float, log: FilteringBoundLogger) -> None:
         """Restart the child if it has ended and its delay is over. now: monotonic time."""
         if self._child is None:

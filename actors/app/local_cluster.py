@@ -24,6 +24,8 @@ from kcm.runtime.scheduling.clock import SystemClock
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+    from kcm.actors.explanation.manager_state import ManagerView
+
 STOPPED_WITHIN = 5.0  # seconds
 MOST_PORT = 65535
 GLANCE = 0.5  # seconds between two checks of the nodes
@@ -162,6 +164,13 @@ class LocalCluster(Struct):
         nodes = self.nodes
         return {} if nodes is None else {NODES: lambda: nodes.trouble}
 
+    def view(self) -> ManagerView:
+        """Return the state of the hollow nodes' controllers, for one explanation."""
+        from kcm.actors.app.neighbours import WITHIN, NeighbourView  # loaded when something is explained
+
+        nodes = self.nodes
+        return NeighbourView(lambda body: None if nodes is None else nodes.request(body, WITHIN))
+
     def stop(self) -> None:
         if self.clock is not None:
             self.clock.close()
@@ -215,5 +224,5 @@ def start_local_cluster(
             arguments.append(f"--device-taint-rules={taint_rules}")
         if groups:
             arguments.append("--pod-groups")
-        fleet = KeptChild(lambda: start_module("kcm.actors.hollow.process", arguments), what=NODES)
+        fleet = KeptChild(lambda: start_module("kcm.actors.hollow.process", arguments, read=True), what=NODES)
     return LocalCluster(server, fleet)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kcm.actors.app.controller_plans import client_of, queue_name
+from kcm.actors.app.controller_plans import client_of, elector_of, queue_name
 from kcm.actors.app.health import deaf_after, table_trouble
 from kcm.actors.app.shared_parts import Assembly
 from kcm.actors.controllers.nodes.node_lifecycle.zone_eviction_queue import zone_queue_name
 from kcm.actors.controllers.nodes.node_lifecycle.zones import ZONES
-from kcm.actors.engine.controller import SyncDecision
+from kcm.actors.engine.controller import DecisionMemory, SyncDecision
 from kcm.actors.engine.vitals import (
     ChildVitals,
     ControllerVitals,
@@ -24,8 +24,15 @@ from kcm.actors.engine.vitals import (
 )
 from kcm.actors.explanation.manager_state import ControllerState, KeyReport, LeadershipState, ZoneReport
 from kcm.actors.reconciliation import itself
-from kcm.actors.reconciliation.actor_names import DISPATCHER, ELECTOR, MANAGER, controller_name
-from kcm.actors.reconciliation.specs import ControllerSpec
+from kcm.actors.reconciliation.actor_names import (
+    DISPATCHER,
+    ELECTOR,
+    MANAGER,
+    cluster_of_elector,
+    controller_name,
+    elector_name,
+)
+from kcm.actors.reconciliation.specs import AnyQueue, ControllerSpec
 from kcm.protocols.messages.commands import in_words
 
 MOST_AWAITED = 5  # commands of one key
@@ -35,23 +42,31 @@ class SystemView:
     """Implements kcm.actors.explanation.manager_state.ManagerView. Called from any thread.
 
     enabled: names of the controllers that the options enable.
+    cluster: where the objects are, in a program that works on several clusters; "" in one with a single cluster.
     """
 
-    def __init__(self, assembly: Assembly, controllers: Sequence[ControllerSpec], enabled: Sequence[str]) -> None:
-        self._assembly, self._enabled = assembly, frozenset(enabled)
+    def __init__(
+        self,
+        assembly: Assembly,
+        controllers: Sequence[ControllerSpec],
+        enabled: Sequence[str],
+        *,
+        cluster: str = "",
+    ) -> None:
+        self._assembly, self._enabled, self._cluster = assembly, frozenset(enabled), cluster
         self._specs = {spec.name: spec for spec in controllers}
-        self._queues = {  # queues whose keys name objects, by controller and resource
-            (spec.name, watch.resource.id): queue_name(spec, queue)
-            for spec in controllers
-            for queue in spec.queues
-            for watch in queue.watches
-            if watch.to is itself
-        }
+        self._queues: dict[tuple[str, str], list[str]] = {}  # whose keys name objects, by controller and resource
+        for spec in controllers:
+            for queue in spec.queues:
+                for resource_id in _named_by(queue):
+                    self._queues.setdefault((spec.name, resource_id), []).append(queue_name(spec, queue))
 
     def leadership(self) -> LeadershipState:
         assembly = self._assembly
         manager = assembly.vitals.of(MANAGER, ManagerVitals)
-        elector = assembly.vitals.of(ELECTOR, ElectorVitals)
+        name = self._elector(manager)
+        elector = assembly.vitals.of(name, ElectorVitals)
+        election = assembly.elections.get(cluster_of_elector(name)) if assembly.clusters else assembly.election
         draining = manager is not None and manager.draining
         brake = assembly.brake.state if assembly.brake is not None else None
         reason, since = ("", None) if brake is None else (brake.reason, self._at(brake.since))
@@ -60,15 +75,27 @@ class SystemView:
         failing_since = None if elector is None or not elector.failure else self._at(elector.failing_since)
         return LeadershipState(
             elects=True,
-            leading=manager is not None and manager.leading,
+            leading=manager is not None and (name in manager.leads if assembly.clusters else manager.leading),
             holder=elector.holder if elector is not None else "",
-            identity=assembly.election.identity if assembly.election is not None else "",
+            identity=election.identity if election is not None else "",
             failure=elector.failure if elector is not None else "",
             failing_since=failing_since,
             draining=draining,
             brake=reason,
             brake_since=since,
         )
+
+    def _elector(self, manager: ManagerVitals | None) -> str:
+        """Return the elector that decides about controllers of the cluster's objects: one without its lease, if any."""
+        if not self._assembly.clusters:
+            return ELECTOR
+        names = [
+            elector_of(self._assembly, spec)
+            for spec in self._specs.values()
+            if any(watch.resource.cluster == self._cluster for queue in spec.queues for watch in queue.watches)
+        ]
+        leads = manager.leads if manager is not None else frozenset()
+        return next((name for name in names if name not in leads), names[0] if names else elector_name(self._cluster))
 
     def zone(self, name: str) -> ZoneReport | None:
         vitals = self._assembly.vitals
@@ -91,7 +118,11 @@ class SystemView:
         )
 
     def interested(self, resource_id: str) -> list[str]:
-        return [name for name, resource in self._queues if resource == resource_id and name in self._enabled]
+        wanted = self._on_cluster(resource_id)
+        return [name for name, resource in self._queues if resource == wanted and name in self._enabled]
+
+    def _on_cluster(self, resource_id: str) -> str:
+        return f"{self._cluster}:{resource_id}" if self._cluster else resource_id
 
     def controller(self, name: str) -> ControllerState:
         spec = self._specs.get(name)
@@ -145,11 +176,14 @@ class SystemView:
                 yield trouble
 
     def keys(self, name: str, resource_id: str, key: str) -> list[KeyReport]:
-        queue = self._queues.get((name, resource_id))
         decisions = self._assembly.decisions.get(name)
-        if queue is None or decisions is None:
+        if decisions is None:
             return []
-        decision = next((decision for decision in decisions.of(key) if decision.queue == queue), None)
+        queues = self._queues.get((name, self._on_cluster(resource_id)), ())
+        return [report for queue in queues for report in self._reports(name, decisions, queue, key)]
+
+    def _reports(self, name: str, decisions: DecisionMemory, queue: str, key: str) -> list[KeyReport]:
+        decision = _shown(decisions, queue, key)
         vitals = self._assembly.vitals.of(controller_name(name), ControllerVitals)
         sources = vitals.sources if vitals is not None else ()
         state = next((source.state_of(key) for source in sources if source.name == queue), None)
@@ -200,3 +234,22 @@ class SystemView:
             return None
         clock = self._assembly.clock
         return clock.now() - (clock.monotonic() - monotonic)
+
+
+def _shown(decisions: DecisionMemory, queue: str, key: str) -> SyncDecision | None:
+    """Return the latest decision about a key, or the one before it if the latest found nothing to do.
+
+    After most writes their own events enqueue the key once more. Then the sync that wrote is the one of interest.
+    """
+    latest = next((decision for decision in decisions.of(key) if decision.queue == queue), None)
+    if latest is None or latest.reasons or latest.sent or latest.error or latest.again is not None:
+        return latest
+    of_key = (found for found in reversed(decisions.recent()) if found.queue == queue and str(found.key) == key)
+    before = next(of_key, None)
+    return before if before is not None and before.sent and not before.error and before.again is None else latest
+
+
+def _named_by(queue: AnyQueue) -> list[str]:
+    """Return the resources whose objects the keys of a queue may name: by default that of its first watch."""
+    named = [watch.resource.id for watch in queue.watches if watch.to is itself]
+    return list(dict.fromkeys(named)) or [watch.resource.id for watch in queue.watches[:1]]

@@ -12,7 +12,7 @@ process, beside other pykka actors of the program. See docs/embedding.md.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -81,11 +81,11 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
     from kcm.actors.app.control import SystemControl
-    from kcm.actors.app.manager_view import SystemView
     from kcm.actors.app.webhooks import MakeHost
     from kcm.actors.engine.elector.groups import ControllerGroups
     from kcm.actors.engine.webhooks.settings import WebhookServing
     from kcm.actors.explanation.cause import Explanation
+    from kcm.actors.explanation.manager_state import ManagerView
     from kcm.runtime.serving.debug_pages import PendingChange
 
 HALT_WITHIN = 5.0  # seconds
@@ -171,6 +171,8 @@ class ControllerSystem:
         self._owns_clock = clock is None
         self._brake = storm_brake(self.options, metrics=self.metrics, clock=self.clock)
         self._calls: Calls = calls if calls is not None else ThreadedCalls(clock=self.clock)
+        # Views of other systems that work on the same cluster, such as the hollow nodes; for explanations.
+        self.neighbours: list[Callable[[], ManagerView]] = []
         self._assembly = Assembly(
             transport=ways.transport,
             transports=ways.transports,
@@ -383,23 +385,32 @@ class ControllerSystem:
         """
         return self._assembly.decisions[self._spec_named(controller).name]
 
-    def why(self, kind: str, namespace: str, name: str) -> Explanation:
+    def why(self, kind: str, namespace: str, name: str, cluster: str = "") -> Explanation:
         """Return why an object is as it is. Blocks its thread for some seconds at most; see docs/why.md.
 
         kind: as kubectl accepts it, "deploy" or "deployments.apps".
         namespace: "" for a cluster-scoped object.
+        cluster: where the object is, in a program that works on several.
 
-        Raises LookupError for an unknown kind, ValueError for a malformed name.
+        Raises LookupError for an unknown kind, ValueError for a malformed name, and for an unknown or missing cluster.
         """
         from kcm.actors.app.explanations import explained  # loaded when something is explained
 
-        return explained(self._assembly, self.view(), kind=kind, namespace=namespace, name=name)
+        view = self.view(cluster)
+        return explained(self._assembly, view, kind=kind, namespace=namespace, name=name, cluster=cluster)
 
-    def view(self) -> SystemView:
-        """Return the state of the manager for explanations."""
+    def view(self, cluster: str = "") -> ManagerView:
+        """Return the state of the manager, and of its neighbours, for one explanation.
+
+        cluster: where the objects are, in a program that works on several. Raises ValueError for another one.
+        """
         from kcm.actors.app.manager_view import SystemView  # loaded when something is explained
+        from kcm.actors.explanation.manager_state import JoinedViews
+        from kcm.actors.explanation.questions import check_choice
 
-        return SystemView(self._assembly, self.controllers, self.enabled)
+        check_choice(cluster, self._assembly.clusters)
+        view = SystemView(self._assembly, self.controllers, self.enabled, cluster=cluster)
+        return JoinedViews(view, [make() for make in self.neighbours])
 
     def key_states(self, controller: str, key: str) -> dict[str, KeyProgress]:
         """Return the state of a key in the queues of a controller in which it is queued, delayed or in work.

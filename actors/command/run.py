@@ -222,6 +222,8 @@ def run(launch: Launch) -> int:
             authority=connection.authority,
             tracer=tracer,
         )
+        if local is not None:
+            system.neighbours.append(local.view)
         debug.set(system)
         health.set({**system.checks(), **(local.checks() if local is not None else {})}, exists=system.has_check)
         if console is not None:

@@ -45,7 +45,7 @@ BAD_REQUEST, NOT_FOUND = 400, 404
 
 def main(argv: Sequence[str], *, program: str = "run-kcm why") -> int:
     """Run the command, and return its exit code. argv: the arguments after `why`."""
-    arguments = _parser(program).parse_args(argv)
+    arguments = parser(program).parse_args(argv)
     _find_directory(arguments)
     try:
         question = words_of(arguments.object, namespace=arguments.namespace or _default_namespace(arguments))
@@ -66,6 +66,8 @@ def _explanation(arguments: argparse.Namespace, question: Question) -> Explanati
     Raises QuestionError, ConfigError and ReadError.
     """
     query = {"kind": question.kind, "namespace": question.namespace, "name": question.name}
+    if arguments.cluster:
+        query["cluster"] = arguments.cluster
     try:
         if arguments.kubeconfig and not arguments.server:
             raise ManagerError("--kubeconfig names an API server: name the manager by --server")
@@ -88,13 +90,18 @@ def _from_objects(arguments: argparse.Namespace, question: Question) -> Explanat
         clock, metrics = SystemClock(), Metrics()
         closing.callback(clock.close)
         config = load_config(
-            kubeconfig=_kubeconfig(arguments), master=None, environ=os.environ, clock=clock, metrics=metrics
+            kubeconfig=_kubeconfig(arguments),
+            context=arguments.cluster,
+            master=None,
+            environ=os.environ,
+            clock=clock,
+            metrics=metrics,
         )
         transport = connect(config, clock=clock, metrics=metrics, log=standard_log("kcm"))
         closing.callback(transport.close, timeout=2.0)
         reader = ApiReader(partial(transport.request, client=OWN_CLIENT, timeout=WITHIN))
         resource, key = place_of(question, reader.find)
-        return explain(resource, key, Evidence(reader, now=clock.now()))
+        return explain(resource, key, Evidence(reader, now=clock.now(), cluster=arguments.cluster))
 
 
 def _find_directory(arguments: argparse.Namespace) -> None:
@@ -136,7 +143,7 @@ def _shown(explanation: Explanation, output: str) -> str:
     return shown
 
 
-def _parser(program: str) -> argparse.ArgumentParser:
+def parser(program: str = "run-kcm why") -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=program,
         description="Explain why an object is stuck: the causes, the root first, what each controller decided last, "
@@ -149,6 +156,11 @@ def _parser(program: str) -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "-n", "--namespace", default="", help="namespace, unless OBJECT contains one (default: that of the kubeconfig)"
+    )
+    parser.add_argument(
+        "--cluster",
+        default="",
+        help="cluster of the object, if the manager works on several; without a manager, a context of the kubeconfig",
     )
     parser.add_argument("-o", "--output", choices=("text", "json", "yaml"), default="text", help="form of the output")
     add_manager_flags(parser)

@@ -67,6 +67,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     summary: one line.
     causes: the root first, followed by what it leads to.
     notes: what could not be read, and what limits the result.
+    cluster: of the object, in a program that works on several; otherwise "".
     """
 
     kind: str
@@ -78,3 +79,4 @@ class Explanation(Struct, frozen=True, kw_only=True):
     causes: tuple[Cause, ...] = ()
     controllers: tuple[ControllerReport, ...] = ()
     notes: tuple[str, ...] = ()
+    cluster: str = ""

@@ -42,11 +42,12 @@ class Evidence:
 
     now: Unix seconds.
     manager: None without a manager.
+    cluster: of all objects, in a program that works on several; otherwise "".
     notes: what could not be read.
     """
 
-    def __init__(self, reader: Reader, *, now: float, manager: ManagerView | None = None) -> None:
-        self.now, self.manager = now, manager
+    def __init__(self, reader: Reader, *, now: float, manager: ManagerView | None = None, cluster: str = "") -> None:
+        self.now, self.manager, self.cluster = now, manager, cluster
         self.notes: list[str] = []
         self._reader, self._reads = reader, 0
         self._objects: dict[tuple[str, Key], Object | None] = {}

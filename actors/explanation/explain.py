@@ -92,6 +92,7 @@ def _result(
         causes=tuple(causes),
         controllers=tuple(controller_reports(resource, key, evidence)),
         notes=tuple(evidence.notes),
+        cluster=evidence.cluster,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -122,3 +123,26 @@ class ManagerView(Protocol):
 
     def interested(self, resource_id: str) -> list[str]:
         """Return the controllers whose keys name objects of this resource."""
+
+
+class JoinedViews:
+    """A manager, and other systems of controllers that work on the same cluster: its leadership, all their keys."""
+
+    def __init__(self, manager: ManagerView, others: Sequence[ManagerView]) -> None:
+        self._manager, self._views = manager, (manager, *others)
+
+    def leadership(self) -> LeadershipState:
+        return self._manager.leadership()
+
+    def controller(self, name: str) -> ControllerState:
+        states = (view.controller(name) for view in self._views)
+        return next((state for state in states if state.known), ControllerState(name=name, known=False))
+
+    def keys(self, name: str, resource_id: str, key: str) -> list[KeyReport]:
+        return next((found for view in self._views if (found := view.keys(name, resource_id, key))), [])
+
+    def zone(self, name: str) -> ZoneReport | None:
+        return self._manager.zone(name)
+
+    def interested(self, resource_id: str) -> list[str]:
+        return list(dict.fromkeys(name for view in self._views for name in view.interested(resource_id)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -46,6 +46,19 @@ def question_of(*, kind: str, namespace: str, name: str) -> Question:
     if not name or len(name) > LONGEST or _FORBIDDEN.search(name) or name in (".", ".."):
         raise QuestionError(f"name: the name of an object, not {name!r:.80}")
     return Question(kind=kind, namespace=namespace, name=name)
+
+
+def check_choice(cluster: str, clusters: Sequence[str]) -> None:
+    """Check the choice of a cluster. Raises QuestionError.
+
+    clusters: those that the manager works on; () for one, which has no name.
+    """
+    if cluster and not clusters:
+        raise QuestionError(f"cluster: the manager works on one cluster, which has no name, not {cluster!r:.80}")
+    if clusters and cluster not in clusters:
+        known = ", ".join(sorted(clusters))
+        given = f", not {cluster!r:.80}" if cluster else ", and none is named"
+        raise QuestionError(f"cluster: the manager works on {known}; name the one of the object{given}")
 
 
 def place_of(question: Question, find: Callable[[str, str], Resource | None]) -> tuple[Resource, Key]:

@@ -15,10 +15,11 @@ def text_of(explanation: Explanation) -> str:
 
 def _lines(explanation: Explanation) -> Iterator[str]:
     at = explanation.at
+    where = f" on cluster {explanation.cluster}" if explanation.cluster else ""
     if explanation.verdict == "not found":
-        yield explanation.summary
+        yield f"{explanation.summary}{where}"
     else:
-        yield f"{explanation.about}: {explanation.verdict}" + (
+        yield f"{explanation.about}{where}: {explanation.verdict}" + (
             "" if explanation.verdict == "nothing is wrong" else f": {explanation.summary}"
         )
     for number, cause in enumerate(explanation.causes, 1):

@@ -6,8 +6,10 @@ import contextlib
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
+from select import select
 from typing import IO
 
 
@@ -16,6 +18,8 @@ class ChildProcess:
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
+        self._requesting = threading.Lock()
+        self._requested = self._responded = 0  # numbers of the last request, and of the last response
 
     @property
     def words(self) -> IO[bytes] | None:
@@ -33,6 +37,35 @@ class ChildProcess:
 
     def wait(self) -> int:
         return self._process.wait()
+
+    def request(self, body: bytes, within: float) -> bytes | None:
+        """Return the response of a child that was started with `read` and responds (termination.with_parent).
+
+        body: one line, without its end.
+        within: seconds; afterwards the result is None. It is None as well while an earlier request has no response.
+        """
+        given, taken = self._process.stdin, self._process.stdout
+        if given is None or taken is None or not self._requesting.acquire(timeout=within):
+            return None
+        try:
+            while self._responded < self._requested and select([taken], [], [], 0.0)[0]:
+                self._take(taken)
+            if self._responded < self._requested:
+                return None
+            self._requested += 1
+            given.write(b"%d %s\n" % (self._requested, body))
+            given.flush()
+            return self._take(taken) if select([taken], [], [], within)[0] else None
+        except (OSError, ValueError):  # it has ended, or is being stopped
+            return None
+        finally:
+            self._requesting.release()
+
+    def _take(self, taken: IO[bytes]) -> bytes | None:
+        """Read one response, which the child writes in one piece. Raises ValueError if it has ended."""
+        number, _, response = taken.readline().partition(b" ")
+        self._responded = int(number)
+        return response or None
 
     def stop(self, within: float) -> None:
         """Close its standard input and wait; kill it after `within` seconds."""

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 
 SIGINT = int(signal.SIGINT)
-STDIN, STDERR = 0, 2  # file descriptors
+STDIN, STDOUT, STDERR = 0, 1, 2  # file descriptors
 LONGEST_WAIT = 1.0  # seconds
 
 
@@ -85,16 +85,22 @@ def on_signals() -> Ending:
     return ending
 
 
-def with_parent() -> Ending:
+def with_parent(respond: Callable[[bytes], bytes] | None = None) -> Ending:
     """Return an Ending that is set by SIGTERM, and at the end of standard input, which the parent holds open.
 
     SIGINT is ignored, because the parent handles it. Call it on the main thread of a child process.
+
+    respond: returns the response to a request of the parent (ChildProcess.request); b"" without one. It is called on a
+        thread of its own.
     """
     ending = Ending()
 
     def watch() -> None:
-        while os.read(STDIN, 4096):
-            pass
+        with os.fdopen(os.dup(STDIN), "rb") as requests:
+            for line in requests:
+                if respond is not None:
+                    number, _, body = line.rstrip(b"\n").partition(b" ")
+                    os.write(STDOUT, b"%s %s\n" % (number, respond(body)))
         ending.set()
 
     signal.signal(signal.SIGTERM, lambda *_: ending.set())

@@ -50,8 +50,10 @@ class RunningSystem(Protocol):
         Raises LookupError for an unknown name, ValueError for invalid settings, ChangeRefusedError.
         """
 
-    def why(self, kind: str, namespace: str, name: str) -> Struct:
+    def why(self, kind: str, namespace: str, name: str, cluster: str) -> Struct:
         """Return the response to GET /why, to be encoded as JSON. May block its thread for some seconds.
+
+        cluster: "" in a program with one cluster.
 
         Raises LookupError for an unknown kind, ValueError for a malformed parameter.
         """

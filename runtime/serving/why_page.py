@@ -1,7 +1,7 @@
-"""GET /why?kind=&namespace=&name=: why an object is stuck, as JSON.
+"""GET /why?kind=&namespace=&name=&cluster=: why an object is stuck, as JSON.
 
-400 for a missing or malformed parameter, 404 for an unknown kind, 503 before the controllers are started. For an object
-that does not exist the response is 200, with the verdict "not found".
+`cluster` is for managers that work on several. 400 for a missing or malformed parameter, 404 for an unknown kind, 503
+before the controllers are started. For an object that does not exist the response is 200, with the verdict "not found".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kcm.runtime.serving.control_pages import JSON, failure
 from kcm.runtime.serving.debug_pages import RunningSystem
 
 AT_ONCE = 4  # explanations; further requests wait
-PARAMETERS = ("kind", "namespace", "name")
+PARAMETERS = ("kind", "namespace", "name", "cluster")
 
 
 class WhyPage:
@@ -32,15 +32,15 @@ class WhyPage:
         repeated = [name for name, values in query.items() if len(values) > 1]
         if unknown or repeated:
             wrong = ", ".join(unknown or repeated)
-            return failure(400, "BadRequest", f"/why takes kind, namespace and name, once each, not {wrong:.80}")
-        kind, namespace, name = (query.get(name, [""])[0] for name in PARAMETERS)
+            return failure(400, "BadRequest", f"/why takes {', '.join(PARAMETERS)}, once each, not {wrong:.80}")
+        kind, namespace, name, cluster = (query.get(parameter, [""])[0] for parameter in PARAMETERS)
         if not kind or not name:
             return failure(400, "BadRequest", "kind and name are needed: /why?kind=pod&namespace=default&name=web")
         if system is None:
             return failure(503, "ServiceUnavailable", "the controllers have not been started yet")
         async with self._permits:
             try:
-                found = await asyncio.to_thread(system.why, kind, namespace, name)
+                found = await asyncio.to_thread(system.why, kind, namespace, name, cluster)
             except LookupError as error:
                 return failure(404, "NotFound", str(error))
             except ValueError as error:

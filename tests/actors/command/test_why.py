@@ -78,6 +78,17 @@ def test_object_is_named_as_in_kubectl(manager: FakeManager, arguments: list[str
     assert manager.asked == [dict(zip(("kind", "namespace", "name"), asked, strict=True))]
 
 
+def test_cluster_of_several_is_part_of_the_question(manager: FakeManager) -> None:
+    why.main(["configmap", "shop/web", "--cluster=edge"])
+    assert manager.asked == [{"kind": "configmap", "namespace": "shop", "name": "web", "cluster": "edge"}]
+
+
+def test_missing_choice_of_a_cluster_is_malformed(manager: FakeManager, capsys: pytest.CaptureFixture[str]) -> None:
+    manager.answer = ManagerError("cluster: the manager works on edge, hub; name the one of the object", status=400)
+    assert why.main(["configmap", "shop/web"]) == why.MALFORMED
+    assert capsys.readouterr().err == "Error: cluster: the manager works on edge, hub; name the one of the object\n"
+
+
 def test_namespace_is_that_of_the_kubeconfig(
     manager: FakeManager, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -22,6 +22,7 @@ from kcm.protocols.resources import EVENTS, Resource
 from kcm.runtime.apiserver.core.identifiers import SUFFIX_CHARACTERS, Identifiers
 from kcm.runtime.apiserver.core.settings import ApiSettings
 from kcm.runtime.apiserver.server.api_server import ApiServer
+from kcm.runtime.cloud.fake import FakeCloud
 from kcm.runtime.faults.vocabulary import Fault
 
 NAMESPACE = "shop"
@@ -34,6 +35,8 @@ class StoreReader:
         self._cluster = cluster
 
     def get(self, resource: Resource, key: Key) -> Object | None:
+        if self._cluster.network.server_is_down:
+            raise ReadError("connection refused")
         return self._cluster.get(resource, key)
 
     def list(self, resource: Resource, namespace: str, *, labels: str, most: int) -> Sequence[Object]:
@@ -57,6 +60,8 @@ class Stage:
     flags: of the manager.
     faults: injected faults.
     election: of the manager; None to work without a lease.
+    cloud: provide a fake cloud, for managers with --cloud-provider=fake.
+    kinds: further kinds that can be explained, by name.
     """
 
     def __init__(
@@ -67,9 +72,11 @@ class Stage:
         manager: bool = True,
         faults: Sequence[Fault] = (),
         election: Election | None = None,
+        cloud: bool = False,
         **hollow: Any,
     ) -> None:
-        self.cluster = cluster = SimulatedCluster(seed=seed, faults=faults)
+        self.cluster = cluster = SimulatedCluster(seed=seed, faults=faults, cloud=FakeCloud() if cloud else None)
+        self.kinds: dict[str, Resource] = {}
         ids = random.Random(seed)
         cluster.network.server = ApiServer(
             store=cluster.disk,
@@ -79,13 +86,15 @@ class Stage:
                 uid=lambda: str(uuid.UUID(int=ids.getrandbits(128), version=4)),
                 suffix=lambda: "".join(ids.choices(SUFFIX_CHARACTERS, k=5)),
             ),
-            authorize=cluster.authorize,
+            authorize=lambda access: cluster.authorize(access),
             call_webhook=cluster.webhooks.call,
         )
         self.system: ControllerSystem | None = None
         if manager:
             self.system = cluster.manager(options=read_options(list(flags)), election=election)
         self.hollow = cluster.hollow_nodes(nodes=nodes, **{"volumes": True, **hollow}) if nodes else None
+        if self.system is not None and self.hollow is not None:
+            self.system.neighbours.append(self.hollow.view)
         self.run(5.0)
         self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         self.run(5.0)
@@ -110,12 +119,15 @@ class Stage:
         return self.cluster.merge(resource, key, changes)
 
     def is_cluster_scoped(self, kind: str) -> bool:
-        resource = resource_named(kind)
-        return resource is not None and not resource.namespaced
+        return not self._resource(kind).namespaced
+
+    def _resource(self, kind: str) -> Resource:
+        resource = self.kinds.get(kind) or resource_named(kind)
+        assert resource is not None, kind
+        return resource
 
     def why(self, kind: str, name: str, *, with_manager: bool = True) -> Explanation:
-        resource = resource_named(kind)
-        assert resource is not None, kind
+        resource = self._resource(kind)
         key = f"{NAMESPACE}/{name}" if resource.namespaced and "/" not in name else name
         return self.explain(resource, key, with_manager=with_manager)
 

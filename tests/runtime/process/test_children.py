@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from select import select
 
 import pytest
 
@@ -11,6 +12,12 @@ from kcm.runtime.process.children import ChildProcess, start_module
 TIMEOUT = 30.0  # seconds, on a busy machine
 
 POLITE = "import sys\nprint(sys.argv[1], flush=True)\nsys.stdin.read()\nprint('ended', flush=True)\nsys.exit(3)"
+RESPONDS = """
+import time
+from kcm.runtime.process.termination import with_parent
+ended = with_parent(lambda body: time.sleep(float(body)) or b"slept " + body)
+ended.wait(60.0)
+"""
 STUBBORN = "import sys, time\nprint('up', flush=True)\ntime.sleep(600)"
 
 
@@ -18,6 +25,7 @@ STUBBORN = "import sys, time\nprint('up', flush=True)\ntime.sleep(600)"
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "polite.py").write_text(POLITE)
     (tmp_path / "stubborn.py").write_text(STUBBORN)
+    (tmp_path / "responds.py").write_text(RESPONDS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
 
@@ -48,6 +56,21 @@ def test_a_killed_child_is_waited_for() -> None:
     child = start_module("stubborn", [], read=True)
     child.kill()
     assert child.wait() == -9
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("modules")
+def test_child_responds_to_one_request_after_the_other() -> None:
+    child = start_module("responds", [], read=True)
+    assert child.request(b"0", TIMEOUT) == b"slept 0\n"
+    assert child.request(b"1.5", 0.01) is None, "it is late"
+    assert child.request(b"0", 0.01) is None, "the earlier request has no response yet"
+    assert child.words is not None
+    select([child.words], [], [], TIMEOUT)
+    assert child.request(b"0.0", TIMEOUT) == b"slept 0.0\n", "the late response was skipped"
+    child.stop(TIMEOUT)
+    assert child.exit_code == 0
+    assert child.request(b"0", 0.01) is None, "it has ended"
 
 
 def test_child_imports_kcm_and_not_modules_of_its_current_directory(

@@ -67,8 +67,8 @@ class Fake:
     def activities(self) -> Mapping[int, Mapping[str, str]]:
         return {}
 
-    def why(self, kind: str, namespace: str, name: str) -> Struct:
-        raise LookupError(f"kind: no {kind} {namespace}/{name}")
+    def why(self, kind: str, namespace: str, name: str, cluster: str) -> Struct:
+        raise LookupError(f"kind: no {kind} {namespace}/{name} {cluster}")
 
     def waits(self) -> Sequence[tuple[Mapping[str, str], int, float]]:
         return ()

@@ -40,8 +40,8 @@ class Shop:
     def activities(self) -> Mapping[int, Mapping[str, str]]:
         return {}
 
-    def why(self, kind: str, namespace: str, name: str) -> Struct:
-        raise LookupError(f"kind: no {kind} {namespace}/{name}")
+    def why(self, kind: str, namespace: str, name: str, cluster: str) -> Struct:
+        raise LookupError(f"kind: no {kind} {namespace}/{name} {cluster}")
 
     def waits(self) -> Sequence[tuple[Mapping[str, str], int, float]]:
         return ()

@@ -20,12 +20,12 @@ class Found(Struct):
     verdict: str
 
 
-def why(kind: str, namespace: str, name: str) -> Struct:
+def why(kind: str, namespace: str, name: str, cluster: str) -> Struct:
     if kind == "fable":
         raise LookupError("kind: the API server serves no kind 'fable'")
     if "%" in name:
         raise ValueError("name: the name of an object, not 'a%'")
-    return Found(f"{kind} {namespace}/{name} is stuck")
+    return Found(f"{kind} {namespace}/{name}{f' on {cluster}' if cluster else ''} is stuck")
 
 
 @pytest.fixture
@@ -43,6 +43,11 @@ def test_explanation_is_shown_as_json(request_page: RequestPage) -> None:
     answer = request_page("/why?kind=pod&namespace=shop&name=web")
     assert (answer.status, answer.headers["Content-Type"]) == (200, "application/json")
     assert json.loads(answer.text) == {"verdict": "pod shop/web is stuck"}
+
+
+def test_cluster_of_several_is_a_parameter(request_page: RequestPage) -> None:
+    answer = request_page("/why?kind=pod&namespace=shop&name=web&cluster=edge")
+    assert json.loads(answer.text) == {"verdict": "pod shop/web on edge is stuck"}
 
 
 @pytest.mark.parametrize(
