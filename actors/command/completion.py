@@ -12,18 +12,20 @@ from msgspec import Struct, field
 
 from kcm.actors.app.arguments import read_options
 from kcm.actors.app.installed import installed_controllers
-from kcm.actors.command import ctl, new_project, snapshot, top, wait
+from kcm.actors.command import apiserver, ctl, new_project, snapshot, top, wait, why
 from kcm.actors.command.development import command as development
 from kcm.actors.command.envtest import command as envtest
 from kcm.actors.command.generation import command as manifests
 from kcm.actors.command.journal import command as journal
 from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.runtime.flags.declaration import spellings
+from kcm.actors.explanation.kinds import KINDS
+from kcm.runtime.flags.declaration import Flag, spellings
 from kcm.runtime.flags.values import BOOL
 
 SHELLS = ("bash", "zsh", "fish")
 CONTROLLER = "CONTROLLER"  # metavar of arguments that are names of controllers
-OTHERS = ("apiserver", "completion", "why")  # subcommands without a parser that can be read
+OBJECT = "OBJECT"  # metavar of arguments that begin with the kind of an object
+OTHERS = ("apiserver", "completion")  # subcommands without an argparse parser
 FILES = "@files"  # in place of words: paths
 
 
@@ -49,6 +51,7 @@ def places() -> dict[str, CompletedPlace]:
     parsers = {
         "ctl": ctl.parser(),
         "top": top.parser(),
+        "why": why.parser(),
         "wait": wait.parser(),
         "snapshot": snapshot.parser(),
         "journal": journal.parser(),
@@ -58,19 +61,24 @@ def places() -> dict[str, CompletedPlace]:
         "envtest": envtest.parser(),
     }
     found = {"": CompletedPlace(words=sorted([*parsers, *OTHERS])), "completion": CompletedPlace(words=list(SHELLS))}
-    root = found[""]
-    for flag in read_options([], controllers=controllers).flags:
-        if flag.hidden or flag.retired:
-            continue
-        takes_value = flag.kind is not BOOL
-        root.flags += [f"{name}=" if takes_value and name.startswith("--") else name for name in spellings(flag)[:1]]
-        if flag.name == "controllers":
-            root.values["--controllers"] = ["*", *names, *(f"-{name}" for name in names)]
-        elif takes_value:
-            root.values[f"--{flag.name}"] = [FILES]
+    _add_flags(found[""], read_options([], controllers=controllers).flags)
+    found[""].values["--controllers"] = ["*", *names, *(f"-{name}" for name in names)]
+    found["apiserver"] = CompletedPlace()
+    _add_flags(found["apiserver"], apiserver.FLAGS)
     for name, parser in parsers.items():
         _add(found, name, parser, names)
     return found
+
+
+def _add_flags(place: CompletedPlace, flags: Iterable[Flag]) -> None:
+    """Add the flags of a flag table, without hidden and retired ones."""
+    for flag in flags:
+        if flag.hidden or flag.retired:
+            continue
+        takes_value = flag.kind is not BOOL
+        place.flags += [f"{name}=" if takes_value and name.startswith("--") else name for name in spellings(flag)[:1]]
+        if takes_value:
+            place.values[f"--{flag.name}"] = [FILES]
 
 
 def _add(found: dict[str, CompletedPlace], path: str, parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
@@ -90,6 +98,8 @@ def _add(found: dict[str, CompletedPlace], path: str, parser: argparse.ArgumentP
             place.words += map(str, action.choices)
         elif action.metavar == CONTROLLER:
             place.words += names
+        elif action.metavar == OBJECT:
+            place.words += sorted(known.resource.kind.lower() for known in KINDS)
         elif not place.words:
             place.words.append(FILES)
     if len(place.words) > 1 and FILES in place.words:

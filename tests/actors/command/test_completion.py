@@ -61,6 +61,10 @@ def test_words_are_completed(shell: str) -> None:
     assert offered("run-kcm --kube-api-q") == ["--kube-api-qps="]
     assert offered("run-kcm --controllers=-job-") == ["-job-controller"]
     assert offered("run-kcm completion f") == ["fish"]
+    assert offered("run-kcm why deplo") == ["deployment"]
+    assert offered("run-kcm why pod default/web --clu") == ["--cluster"]
+    assert offered("run-kcm why -o ") == ["json", "text", "yaml"]
+    assert offered("run-kcm apiserver --service-cl") == ["--service-cluster-ip-range="]
 
 
 def test_all_flags_and_subcommands_are_known() -> None:
@@ -69,3 +73,6 @@ def test_all_flags_and_subcommands_are_known() -> None:
     assert "--google-json-key=" not in found[""].flags, "retired flags are left out"
     assert {"ctl", "ctl pause", "ctl zones", "snapshot save", "journal show"} <= found.keys()
     assert {"--server", "--token", "--timeout"} <= set(found["ctl drain"].flags)
+    assert {"--server", "--namespace", "--cluster", "--output"} <= set(found["why"].flags)
+    assert {"--embedded-dir=", "--service-cluster-ip-range=", "--help"} <= set(found["apiserver"].flags)
+    assert "--controllers=" not in found["apiserver"].flags
