@@ -138,9 +138,11 @@ def _slot(case: Case) -> tuple[float | None, str]:
     """Return (first slot that was not handled, problem of the schedule)."""
     try:
         slot = schedule_of(cron_job_spec(case.obj), local_zone()).next(unhandled_since(case.obj))
+        if slot is None:
+            return None, "its schedule has no time within five years"
     except (ScheduleError, UnknownZoneError, ValueError) as err:
         return None, f"its schedule cannot be used: {err}"
-    return (None if slot is None or slot > case.now else slot), ""
+    return (None if slot > case.now else slot), ""
 
 
 def cronjob_causes(case: Case) -> Iterator[Cause]:

@@ -292,6 +292,12 @@ CAUSES: tuple[CauseKind, ...] = (
         ("load-balancer-failed", "the cloud cannot create the load balancer", "events", DESCRIBE),
         ("backend-missing", "a backend of the Ingress does not exist", "the rules, a read", EDIT),
         ("ingress-class-missing", "the IngressClass does not exist", "a read", "kubectl get ingressclasses"),
+        (
+            "ingress-unclassed",
+            "the Ingress names no class, and has no address",
+            "spec.ingressClassName, status, events",
+            "kubectl get ingressclasses",
+        ),
     ),
     *_domain(
         "Volumes and devices",

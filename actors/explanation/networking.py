@@ -11,13 +11,16 @@ from kcm.actors.explanation.evidence import MOST_LISTED
 from kcm.actors.explanation.workloads import troubled_pods
 from kcm.protocols import resources as r
 from kcm.protocols.conditions import is_true
-from kcm.protocols.objects import Object, is_deleting, labels_of, name_of
+from kcm.protocols.objects import Object, controller_of, is_deleting, labels_of, name_of
 from kcm.protocols.resources import Resource
-from kcm.protocols.selectors import map_selector
+from kcm.protocols.selectors import LabelSelector, map_selector
 
-SETTLING = 30.0  # seconds in which a Service gets pods or a load balancer
+SETTLING = 30.0  # seconds in which a Service gets ready pods or a load balancer
+EARLY = 5.0  # seconds in which further objects of the same manifest are created
 SERVICE_LB = "service-lb-controller"
 SERVICE_NAME = "kubernetes.io/service-name"  # label of an EndpointSlice
+OWNERS_OF_PODS = (r.DEPLOYMENTS, r.STATEFULSETS, r.DAEMONSETS, r.REPLICASETS, r.REPLICATION_CONTROLLERS, r.JOBS)
+OLD_CLASS = "kubernetes.io/ingress.class"  # annotation of an Ingress
 INGRESS_CLASSES = Resource(
     group="networking.k8s.io", version="v1", plural="ingressclasses", kind="IngressClass", namespaced=False
 )
@@ -62,16 +65,15 @@ def service_causes(case: Case) -> Iterator[Cause]:
         yield from _no_load_balancer(case)
 
 
-def _is_settled(case: Case) -> bool:
-    return case.created is not None and case.now - case.created > SETTLING
+def _is_settled(case: Case, seconds: float = SETTLING) -> bool:
+    return case.created is not None and case.now - case.created > seconds
 
 
 def _no_endpoints(case: Case) -> Iterator[Cause]:
     selector = map_selector(case.spec["selector"])
     pods = [pod for pod in case.evidence.selected(r.PODS, case.namespace, selector) if not is_deleting(pod)]
     if not pods:
-        if _is_settled(case):
-            yield case.cause("service-no-pods", f"no pod matches its selector {selector}", *_similar(case))
+        yield from _no_pods(case, selector)
         return
     ready = [pod for pod in pods if is_true((pod.get("status") or {}).get("conditions"), "Ready")]
     if ready:
@@ -81,6 +83,39 @@ def _no_endpoints(case: Case) -> Iterator[Cause]:
     yield from found
     if found or _is_settled(case):
         yield case.cause("endpoints-not-ready", f"none of its {len(pods)} pods is ready", f"selector {selector}")
+
+
+def _no_pods(case: Case, selector: LabelSelector) -> Iterator[Cause]:
+    owners = list(_future_owners(case, selector))
+    found = [cause for resource, owner in owners for cause in case.follow(resource, owner)]
+    yield from found
+    has_none_to_come = all(_replicas(owner) == 0 for _, owner in owners)
+    if found or _is_settled(case, EARLY if has_none_to_come else SETTLING):
+        lines = [
+            f"the pods of {resource.kind.lower()} {name_of(owner)} would match: it requires {_replicas(owner)}"
+            for resource, owner in owners
+        ]
+        yield case.cause(
+            "service-no-pods", f"no pod matches its selector {selector}", *(lines or _similar(case)), since=case.created
+        )
+
+
+def _future_owners(case: Case, selector: LabelSelector) -> Iterator[tuple[Resource, Object]]:
+    """Yield the workloads whose pods the selector of the Service matches."""
+    for resource in OWNERS_OF_PODS:
+        for owner in case.evidence.list(resource, case.namespace):
+            template = (owner.get("spec") or {}).get("template") or {}
+            if controller_of(owner) is None and selector.matches(labels_of(template)) and not is_deleting(owner):
+                yield resource, owner
+
+
+def _replicas(owner: Object) -> int:
+    """Return the number of pods that a workload requires."""
+    spec, status = owner.get("spec") or {}, owner.get("status") or {}
+    for field in ("replicas", "parallelism"):
+        if isinstance(spec.get(field), int):
+            return int(spec[field])
+    return int(status.get("desiredNumberScheduled") or 0)
 
 
 def _similar(case: Case) -> Iterator[str]:
@@ -147,7 +182,9 @@ def _no_load_balancer(case: Case) -> Iterator[Cause]:
 
 def ingress_pending(case: Case) -> str:
     found = next(iter(_missing_of_ingress(case)), None)
-    return found[1] if found is not None else ""
+    if found is not None:
+        return found[1]
+    return "it names no class, and has no address" if _is_unclassed(case) else ""
 
 
 def ingress_causes(case: Case) -> Iterator[Cause]:
@@ -156,6 +193,21 @@ def ingress_causes(case: Case) -> Iterator[Cause]:
     for name in sorted(_backends(case)):
         service = case.evidence.get(r.SERVICES, f"{case.namespace}/{name}")
         yield from case.follow(r.SERVICES, service)
+    if _is_unclassed(case) and _is_settled(case, EARLY):
+        classes = ", ".join(map(name_of, case.evidence.list(INGRESS_CLASSES))) or "none"
+        yield case.cause(
+            "ingress-unclassed",
+            "it names no IngressClass, so that most controllers leave it alone; none has given it an address",
+            f"IngressClasses: {classes}; a default class concerns only Ingresses that are created later",
+            since=case.created,
+        )
+
+
+def _is_unclassed(case: Case) -> bool:
+    """Report whether an Ingress names no class, and nothing shows that a controller handles it."""
+    if case.spec.get("ingressClassName") or OLD_CLASS in case.annotations:
+        return False
+    return not (case.status.get("loadBalancer") or {}).get("ingress") and not case.events()
 
 
 def _backends(case: Case) -> set[str]:

@@ -19,6 +19,7 @@ from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, RESOURCE_CL
 from kcm.protocols.selectors import map_selector
 
 UNSCHEDULED = 10.0  # seconds after which a scheduler should have handled a pod
+EARLY = 5.0  # seconds in which the claims of a pod are created
 _PARTS = re.compile(r"(?:^|[:,] )(\d+) ((?:[^,.]|\.(?!\s|$)|,(?! \d))+)")
 # Beginnings of the scheduler's reasons, with the code and what it means.
 REASONS: tuple[tuple[str, str, str], ...] = (
@@ -59,10 +60,10 @@ def causes(case: Case) -> Iterator[Cause]:
         return
     condition = case.condition_is("PodScheduled", "False")
     if condition is None:
-        if case.created is not None and case.now - case.created > UNSCHEDULED:
-            # The scheduler does not try pods whose claims do not exist, and writes no condition.
-            waits = list(_waits_for_claims(case, "has not tried to place the pod"))
-            yield from waits or _ignored(case)
+        age = 0.0 if case.created is None else case.now - case.created
+        # The scheduler does not try pods whose claims do not exist, and writes no condition.
+        waits = list(_waits_for_claims(case, "has not tried to place the pod")) if age > EARLY else []
+        yield from waits or (_ignored(case) if age > UNSCHEDULED else ())
         return
     yield from _unschedulable(case, condition)
 

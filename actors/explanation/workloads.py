@@ -68,6 +68,21 @@ def failed_create(case: Case, condition: str = "ReplicaFailure") -> Iterator[Cau
         yield from refused(
             case, str(event.get("message")), what="pods cannot be created", shown_by=event_line(event), since=None
         )
+    else:
+        yield from _in_deleted_namespace(case)
+
+
+def _in_deleted_namespace(case: Case) -> Iterator[Cause]:
+    """Yield the deletion of the object's namespace, in which nothing can be created, not even an event."""
+    namespace = case.evidence.get(r.NAMESPACES, case.namespace)
+    if namespace is not None and is_deleting(namespace):
+        yield case.cause(
+            "namespace-terminating",
+            "its namespace is being deleted, so nothing can be created in it",
+            f"metadata.deletionTimestamp of namespace {case.namespace}: {namespace['metadata']['deletionTimestamp']}",
+            since=namespace["metadata"]["deletionTimestamp"],
+        )
+        yield from case.follow(r.NAMESPACES, namespace)
 
 
 def overlapping(case: Case, found: Sequence[Object]) -> Iterator[Cause]:

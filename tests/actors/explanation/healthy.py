@@ -18,13 +18,14 @@ from kcm.actors.explanation.cause import Explanation
 from kcm.actors.explanation.evidence import Evidence
 from kcm.actors.explanation.explain import explain
 from kcm.actors.explanation.kinds import KINDS
+from kcm.actors.explanation.networking import INGRESS_CLASSES
 from kcm.actors.explanation.text import text_of
 from kcm.actors.simulation.metrics_server import metrics_server
 from kcm.protocols.objects import Object, key_of
 from kcm.protocols.resources import CUSTOM_RESOURCE_DEFINITIONS, DEVICE_CLASSES, EVENTS, RESOURCE_CLAIMS, Resource
 from tests.actors.explanation.scenario import Scene
 from tests.actors.explanation.scenarios.batch import cron_spec, job_spec
-from tests.actors.explanation.scenarios.network import autoscaler, budget, requests, service
+from tests.actors.explanation.scenarios.network import autoscaler, budget, ingress, requests, service
 from tests.actors.explanation.scenarios.storage import claim, device_user, user, volume
 from tests.actors.explanation.stage import Stage, StoreReader
 
@@ -60,9 +61,7 @@ def _web(scene: Scene, name: str) -> None:
     budget(scene, name, **scene.chance.choice(({"maxUnavailable": 1}, {"minAvailable": 1}, {"minAvailable": "50%"})))
     if scene.chance.random() < 0.5:
         autoscaler(scene, name)
-    path = {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": name, "port": {"number": 80}}}}
-    spec = {"rules": [{"host": f"{name}.example.com", "http": {"paths": [path]}}]}
-    scene.apply({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": name}, "spec": spec})
+    ingress(scene, name, name, **scene.chance.choice(({"ingressClassName": "web"}, {})))  # "web" is the default class
 
 
 def _database(scene: Scene, name: str) -> None:
@@ -167,6 +166,9 @@ def _cluster_objects(stage: Stage) -> None:
     stage.cluster.create(CUSTOM_RESOURCE_DEFINITIONS, {"metadata": {"name": "things.example.com"}, "spec": spec})
     selector = [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]
     stage.cluster.create(DEVICE_CLASSES, {"metadata": {"name": "gpu.example.com"}, "spec": {"selectors": selector}})
+    default = {"ingressclass.kubernetes.io/is-default-class": "true"}
+    class_: Object = {"metadata": {"name": "web", "annotations": default}, "spec": {"controller": "example.com/web"}}
+    stage.cluster.create(INGRESS_CLASSES, class_)
     for node in stage.cluster.list(_resource("Node")):
         devices = {"metadata": {"annotations": {"hollow.kcm.dev/devices": "gpu.example.com=8"}}}
         stage.cluster.merge(_resource("Node"), key_of(node), devices)

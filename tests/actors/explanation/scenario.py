@@ -103,16 +103,24 @@ class Scenario:
 
     name: unique.
     code: of the first cause; alternatives are separated by "|".
+    further: codes that are among the further causes.
     act: produces the object.
-    wait: seconds until it is explained.
-    flags, stage: of the manager and of the stage; scenarios with the same ones share a cluster.
+    wait: seconds until it is explained, at least; exact if they are fewer than 10.
+    flags, stage: of the manager and of the stage; scenarios with the same ones share a cluster. Flags that name files
+        are returned by a function, of a scenario that is alone.
     alone: changes more than its namespace, so that it needs a cluster of its own.
     """
 
     name: str
     code: str
     act: Act
+    further: tuple[str, ...] = ()
     wait: float = 60.0
-    flags: tuple[str, ...] = ()
+    flags: tuple[str, ...] | Callable[[], tuple[str, ...]] = ()
     stage: Mapping[str, Any] = field(default_factory=dict)
     alone: bool = False
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """Return the codes that this kind shows: of its first and of its further causes."""
+        return frozenset((*self.code.split("|"), *self.further))

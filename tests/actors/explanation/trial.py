@@ -21,6 +21,8 @@ from tests.actors.explanation.scenario import Scenario, Scene
 from tests.actors.explanation.scenarios import SCENARIOS
 from tests.actors.explanation.stage import Stage
 
+SOON = 10.0  # seconds; scenarios with a shorter wait are explained before the next one begins
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -36,6 +38,12 @@ class Outcome:
     def is_right(self) -> bool:
         return self.found in self.scenario.code.split("|")
 
+    @property
+    def missing(self) -> list[str]:
+        """Return the codes that the further causes lack."""
+        further = {cause.code for cause in self.explanation.causes[1:]}
+        return [code for code in self.scenario.further if code not in further]
+
 
 def drawn_half(scenarios: Sequence[Scenario], seed: int) -> set[str]:
     """Return the names of the scenarios whose details are drawn by the seed; the others have the same ones always."""
@@ -50,7 +58,8 @@ def run_trial(scenarios: Sequence[Scenario], *, seed: int) -> Iterator[Outcome]:
         place = scenario.name if scenario.alone else (scenario.flags, tuple(sorted(scenario.stage.items())))
         shared.setdefault(place, []).append(scenario)
     for group in shared.values():
-        with Stage(*group[0].flags, seed=seed, **group[0].stage) as stage:
+        flags = group[0].flags
+        with Stage(*(flags() if callable(flags) else flags), seed=seed, **group[0].stage) as stage:
             yield from _on_stage(stage, group, seed, drawn)
 
 
@@ -66,6 +75,10 @@ def _on_stage(stage: Stage, scenarios: Iterable[Scenario], seed: int, drawn: set
             _neighbours(scene)
         kind, name = scenario.act(scene)
         key = name if stage.is_cluster_scoped(kind) else f"{namespace}/{name}"
+        if scenario.wait < SOON:
+            stage.run(scenario.wait)
+            yield Outcome(scenario, stage.why(kind, key))
+            continue
         asked.append((scenario, stage.cluster.clock.now() + scenario.wait, kind, key))
     for scenario, at, kind, key in sorted(asked, key=lambda question: question[1]):
         stage.run(max(0.0, at - stage.cluster.clock.now()))
@@ -93,11 +106,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for outcome in outcomes:
         mark = "right" if outcome.is_right else "WRONG"
         print(f"{mark}  {outcome.scenario.name}: {outcome.found} ({outcome.scenario.code})")
-        if not outcome.is_right or given.only:
+        for code in outcome.missing:
+            print(f"       {outcome.scenario.name} lacks the further cause {code}")
+        if not outcome.is_right or outcome.missing or given.only:
             print("".join(f"        {line}\n" for line in text_of(outcome.explanation).splitlines()))
     right = sum(outcome.is_right for outcome in outcomes)
     print(f"{right} of {len(outcomes)} first causes are right ({100 * right / max(1, len(outcomes)):.1f} %)")
-    return 0 if right == len(outcomes) else 1
+    return 0 if right == len(outcomes) and not any(outcome.missing for outcome in outcomes) else 1
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from tests.actors.explanation.scenarios import (
     kubelets,
     manager,
     network,
+    new_objects,
     placement,
     removal,
     scheduling,
@@ -33,6 +34,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     *kubelets.SCENARIOS,
     *server.SCENARIOS,
     *chains.SCENARIOS,
+    *new_objects.SCENARIOS,
     *manager.SCENARIOS,
     *faults.SCENARIOS,
 )

@@ -83,6 +83,10 @@ def missed(scene: Scene) -> tuple[str, str]:
     return found
 
 
+def never_due(scene: Scene) -> tuple[str, str]:
+    return _cron(scene, "never", scene.chance.choice(("0 0 30 2 *", "0 0 31 4 *")), ["true"])
+
+
 def cron_job_image(scene: Scene) -> tuple[str, str]:
     kind, name = _cron(scene, "image", "* * * * *", ["true"])
     container = {"name": "main", "image": "busybox:404"}
@@ -101,5 +105,6 @@ SCENARIOS = (
     Scenario(name="quota forbids the pods of a job", code="quota-exceeded", act=job_quota),
     Scenario(name="previous job of a cron job runs", code="concurrency-forbids", act=forbid, wait=200.0),
     Scenario(name="cron job missed its slot", code="schedule-missed", act=missed, wait=1.0, alone=True),
+    Scenario(name="schedule of a cron job has no day", code="schedule-invalid", act=never_due),
     Scenario(name="job of a cron job cannot pull its image", code="image-pull", act=cron_job_image, wait=110.0),
 )

@@ -62,8 +62,18 @@ def node_is_lost(scene: Scene) -> tuple[str, str]:
 
 SCENARIOS = (
     Scenario(name="finalizer of another program", code="finalizer", act=finalizer),
-    Scenario(name="namespace with a finalizer in it", code="finalizer", act=namespace_finalizer),
-    Scenario(name="foreground deletion waits for a pod", code="finalizer", act=foreground),
+    Scenario(
+        name="namespace with a finalizer in it",
+        code="finalizer",
+        further=("namespace-not-empty",),
+        act=namespace_finalizer,
+    ),
+    Scenario(
+        name="foreground deletion waits for a pod",
+        code="finalizer",
+        further=("foreground-deletion",),
+        act=foreground,
+    ),
     Scenario(name="claim is used by a pod", code="in-use", act=claim_in_use),
     Scenario(name="node of the pod is lost", code="node-lost", act=node_is_lost, alone=True),
 )

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from kcm.actors.engine.elector import Election
-from kcm.actors.reconciliation.actor_names import DISPATCHER
+from kcm.actors.reconciliation.actor_names import DISPATCHER, MANAGER
+from kcm.protocols.messages.lifecycle import Drain
 from kcm.protocols.messages.rates import EngageBrake
 from kcm.protocols.resources import LEASES
 from kcm.protocols.times import format_micro_time
+from kcm.runtime.apiserver.registry.users import Access, Decision
 from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.explanation.scenario import Act, Scenario, Scene
 
@@ -74,7 +76,104 @@ def braked(scene: Scene) -> tuple[str, str]:
     return kind, name
 
 
+def denied(scene: Scene) -> tuple[str, str]:
+    """Deny the writes of StatefulSets, and the review of this right."""
+
+    def authorize(access: Access) -> Decision:
+        return Decision(allowed=access.attributes.get("resource") != "statefulsets")
+
+    scene.cluster.authorize = authorize
+    return owner_of("StatefulSet")(scene)
+
+
+def hangs(scene: Scene) -> tuple[str, str]:
+    """Hang at one key: its controller is replaced, and the key is held back."""
+    scene.run(max(0.0, BEGIN + 1.0 - scene.cluster.clock.monotonic()))
+    scene.pod_owner("other", kind="ReplicaSet", replicas=scene.chance.randint(1, 3))
+    return scene.pod_owner("hangs", kind="ReplicaSet")
+
+
+def queued(scene: Scene) -> tuple[str, str]:
+    """Let the only worker wait for the pods of another ReplicaSet."""
+    scene.run(max(0.0, BEGIN + 1.0 - scene.cluster.clock.monotonic()))
+    scene.pod_owner("slow", kind="ReplicaSet")
+    scene.run(1.0)
+    return scene.pod_owner("web", kind="ReplicaSet")
+
+
+def draining(scene: Scene) -> tuple[str, str]:
+    """Drain the manager, which waits for a command that has no outcome."""
+    system = scene.stage.system
+    assert system is not None
+    scene.run(max(0.0, BEGIN + 1.0 - scene.cluster.clock.monotonic()))
+    scene.pod_owner("slow", kind="ReplicaSet")
+    scene.run(1.0)
+    system.actors.tell(MANAGER, Drain())
+    scene.run(1.0)
+    return scene.pod_owner("web", kind=scene.chance.choice(POD_OWNERS))
+
+
+SLOW_PODS = _fault(FaultKind.REQUEST_HELD, seconds=300.0, process="manager", resource="pods", object="*/slow-*")
 SCENARIOS = (
+    Scenario(
+        name="controller lacks a right",
+        code="controller-denied",
+        act=denied,
+        stage=_fault(FaultKind.COMMAND_ANSWERED, status=403, process="manager", resource="statefulsets"),
+        alone=True,
+    ),
+    Scenario(
+        name="reconciling one object hangs",
+        code="key-held-back",
+        act=hangs,
+        wait=100.0,
+        stage=_fault(FaultKind.RECONCILER_BLOCKED, actor="controller:replicaset-controller", object="*/hangs"),
+        alone=True,
+    ),
+    Scenario(
+        name="controller cannot list its objects",
+        code="controller-waits-for-tables",
+        act=owner_of("StatefulSet"),
+        stage={
+            "faults": (Fault(kind=FaultKind.COMMAND_ANSWERED, status=503, process="manager", resource="statefulsets"),)
+        },
+        alone=True,
+    ),
+    Scenario(
+        name="server does not respond",
+        code="api-server-unreachable",
+        act=any_owner,
+        stage={"faults": (Fault(kind=FaultKind.SERVER_AWAY, start=BEGIN + 30.0, until=1000.0),)},
+        alone=True,
+    ),
+    Scenario(
+        name="lease cannot be acquired",
+        code="lease-not-acquired",
+        act=any_owner,
+        stage={
+            "election": ELECTION,
+            "faults": (Fault(kind=FaultKind.COMMAND_ANSWERED, status=403, process="manager", resource="leases"),),
+        },
+        alone=True,
+    ),
+    Scenario(
+        name="server does not answer a command",
+        code="waits-for-server",
+        act=owner_of("ReplicaSet"),
+        stage=_fault(FaultKind.REQUEST_HELD, seconds=300.0, process="manager", resource="pods"),
+        alone=True,
+    ),
+    Scenario(
+        name="all workers of the controller are busy",
+        code="waits-in-queue",
+        act=queued,
+        flags=("--concurrent-replicaset-syncs=1",),
+        stage=SLOW_PODS,
+        alone=True,
+    ),
+    Scenario(
+        name="manager is shutting down", code="manager-draining", act=draining, wait=3.0, stage=SLOW_PODS, alone=True
+    ),
     Scenario(name="storm brake holds a smaller workload back", code="storm-brake", act=braked, alone=True),
     Scenario(
         name="lease is held elsewhere",

@@ -14,10 +14,10 @@ FLAGS = ("--controllers=*,-node-lifecycle-controller,-taint-eviction-controller"
 NODE = "real-node"
 
 
-def _node(scene: Scene) -> None:
-    if scene.cluster.get(NODES, NODE) is None:
-        conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
-        scene.create(NODES, NODE, {"status": {"conditions": conditions}})
+def _node(scene: Scene, name: str = NODE, *further: Object) -> None:
+    if scene.cluster.get(NODES, name) is None:
+        conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}, *further]
+        scene.create(NODES, name, {"status": {"conditions": conditions}})
 
 
 def _pod(scene: Scene, name: str, **template: Any) -> Object:
@@ -104,6 +104,18 @@ def evicted(scene: Scene) -> tuple[str, str]:
     return "Pod", "evicted"
 
 
+def short_of_disk(scene: Scene) -> tuple[str, str]:
+    type_ = scene.chance.choice(("DiskPressure", "MemoryPressure", "PIDPressure"))
+    _node(scene, "full-node", {"type": type_, "status": "True", "message": "kubelet has too little left"})
+    return "Node", "full-node"
+
+
+def no_route(scene: Scene) -> tuple[str, str]:
+    message = "RouteController failed to create a route"
+    _node(scene, "far-node", {"type": "NetworkUnavailable", "status": "True", "message": message})
+    return "Node", "far-node"
+
+
 def _scenario(name: str, code: str, act: Any, wait: float = 100.0) -> Scenario:
     return Scenario(name=name, code=code, act=act, wait=wait, flags=FLAGS)
 
@@ -117,4 +129,6 @@ SCENARIOS = (
     _scenario("kubelet does not start the pod", "kubelet-silent", silent),
     _scenario("kubelet does not stop the pod", "kubelet-does-not-stop-pod", not_stopped),
     _scenario("kubelet evicted the pod", "pod-evicted", evicted),
+    _scenario("node is short of a resource", "node-pressure", short_of_disk),
+    _scenario("network of a node is not configured", "node-network", no_route),
 )

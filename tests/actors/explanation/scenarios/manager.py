@@ -88,6 +88,17 @@ def zone_paused(scene: Scene) -> tuple[str, str]:
     return "node", "hollow-node-0"
 
 
+def terminating_namespace(scene: Scene) -> tuple[str, str]:
+    """Scale a workload in a namespace that is being deleted, while its controller is disabled."""
+    kind, name = scene.pod_owner("scaled", kind="ReplicaSet")
+    scene.run(10.0)
+    _manager(scene).disable("namespace-controller")
+    scene.run(5.0)
+    scene.delete("namespace", scene.namespace)
+    scene.merge(kind, name, {"spec": {"replicas": scene.chance.randint(2, 5)}})
+    return kind, name
+
+
 SCENARIOS = (
     Scenario(name="controller is disabled", code="controller-disabled", act=disabled, alone=True),
     Scenario(name="controller is paused", code="controller-paused", act=paused, alone=True),
@@ -96,6 +107,19 @@ SCENARIOS = (
     Scenario(name="garbage collector is disabled", code="finalizer-controller", act=collector_disabled, alone=True),
     Scenario(name="rate limit of the controller is used up", code="rate-limited", act=slow_client, alone=True),
     Scenario(name="storm brake holds deletions back", code="storm-brake", act=braked, alone=True),
-    Scenario(name="evictions of the zone are paused", code="node-lost", act=zone_paused, wait=90.0, alone=True),
+    Scenario(
+        name="evictions of the zone are paused",
+        code="node-lost",
+        further=("eviction-rate",),
+        act=zone_paused,
+        wait=90.0,
+        alone=True,
+    ),
+    Scenario(
+        name="namespace of a larger workload is being deleted",
+        code="namespace-terminating",
+        act=terminating_namespace,
+        alone=True,
+    ),
     Scenario(name="namespace controller is disabled", code="controller-disabled", act=namespaces_disabled, alone=True),
 )

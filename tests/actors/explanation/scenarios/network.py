@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kcm.actors.simulation.metrics_server import metrics_server
-from kcm.protocols.objects import Object
+from kcm.protocols.objects import Object, uid_of
 from kcm.protocols.resources import PODS
+from kcm.runtime.faults.vocabulary import Fault, FaultKind
 from tests.actors.explanation.scenario import Scenario, Scene
+from tests.actors.explanation.scenarios.batch import ENDLESS, job_spec
 
 HOLLOW = "hollow.kcm.dev"
 READINESS = {"httpGet": {"port": 80}, "periodSeconds": 5}
@@ -47,27 +49,45 @@ def load_balancer_class(scene: Scene) -> tuple[str, str]:
     return service(scene, "web", {"app": "web"}, type="LoadBalancer", loadBalancerClass="example.com/lb")
 
 
+def ingress(scene: Scene, name: str, backend: str, **fields: Any) -> tuple[str, str]:
+    path = {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": backend, "port": {"number": 80}}}}
+    spec = {"rules": [{"host": f"{name}.example.com", "http": {"paths": [path]}}], **fields}
+    scene.apply({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": name}, "spec": spec})
+    return "Ingress", name
+
+
 def backend(scene: Scene) -> tuple[str, str]:
-    path = {"path": "/", "pathType": "Prefix", "backend": {"service": {"name": "absent", "port": {"number": 80}}}}
-    spec = {"rules": [{"host": "shop.example.com", "http": {"paths": [path]}}]}
-    scene.apply({"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "shop"}, "spec": spec})
-    return "Ingress", "shop"
+    return ingress(scene, "shop", "absent")
+
+
+def ingress_class(scene: Scene) -> tuple[str, str]:
+    scene.pod_owner("web", kind="Deployment")
+    service(scene, "web", {"app": "web"})
+    return ingress(scene, "web", "web", ingressClassName=scene.chance.choice(("absent", "ngnix")))
+
+
+def no_class(scene: Scene) -> tuple[str, str]:
+    scene.pod_owner("web", kind="Deployment")
+    service(scene, "web", {"app": "web"})
+    return ingress(scene, "web", "web")
 
 
 # Autoscalers and budgets.
 
 
-def autoscaler(scene: Scene, name: str, *, target: str = "", most: int = 5) -> tuple[str, str]:
+def autoscaler(
+    scene: Scene, name: str, *, target: str = "", most: int = 5, kind: str = "Deployment"
+) -> tuple[str, str]:
     metric = {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}
     spec = {
-        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": target or name},
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": kind, "name": target or name},
         "minReplicas": 1,
         "maxReplicas": most,
         "metrics": [{"type": "Resource", "resource": metric}],
     }
-    kind = "HorizontalPodAutoscaler"
-    scene.apply({"apiVersion": "autoscaling/v2", "kind": kind, "metadata": {"name": name}, "spec": spec})
-    return kind, name
+    own = "HorizontalPodAutoscaler"
+    scene.apply({"apiVersion": "autoscaling/v2", "kind": own, "metadata": {"name": name}, "spec": spec})
+    return own, name
 
 
 def serve_metrics(scene: Scene, cpu: str) -> None:
@@ -83,6 +103,17 @@ def no_target(scene: Scene) -> tuple[str, str]:
 
 
 def no_metrics_api(scene: Scene) -> tuple[str, str]:
+    scene.pod_owner("web", kind="Deployment", container=requests())
+    return autoscaler(scene, "web")
+
+
+def no_scale(scene: Scene) -> tuple[str, str]:
+    scene.pod_owner("web", kind="DaemonSet", container=requests())
+    return autoscaler(scene, "web", kind="DaemonSet")
+
+
+def no_metrics(scene: Scene) -> tuple[str, str]:
+    metrics_server(scene.cluster).cpu = lambda _pod: None
     scene.pod_owner("web", kind="Deployment", container=requests())
     return autoscaler(scene, "web")
 
@@ -118,6 +149,20 @@ def budget(scene: Scene, name: str, **limit: Any) -> tuple[str, str]:
     return kind, name
 
 
+def uncounted(scene: Scene) -> tuple[str, str]:
+    """Protect pods of an owner without a scale: of a Job or a ConfigMap."""
+    if scene.chance.random() < 0.5:
+        spec = job_spec("web", ENDLESS, parallelism=2)
+        scene.apply({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "web"}, "spec": spec})
+    else:
+        owner = scene.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}})
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": uid_of(owner), "controller": True}
+        spec = {"containers": [{"name": "main", "image": "nginx:1.27"}]}
+        metadata = {"name": "web", "labels": {"app": "web"}, "ownerReferences": [reference]}
+        scene.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    return budget(scene, "web", maxUnavailable=1)
+
+
 def all_required(scene: Scene) -> tuple[str, str]:
     replicas = scene.chance.randint(1, 3)
     scene.pod_owner("web", kind="Deployment", replicas=replicas)
@@ -144,17 +189,37 @@ def drain(scene: Scene) -> tuple[str, str]:
 
 SCENARIOS = (
     Scenario(name="service selects no pods", code="service-no-pods", act=no_pods),
-    Scenario(name="pods of a service are not ready", code="readiness-probe", act=pods_not_ready),
+    Scenario(
+        name="pods of a service are not ready",
+        code="readiness-probe",
+        further=("endpoints-not-ready",),
+        act=pods_not_ready,
+    ),
     Scenario(name="target port has no such name", code="target-port-missing", act=target_port),
     Scenario(name="no cloud creates load balancers", code="load-balancer-missing", act=load_balancer),
     Scenario(
         name="class of the load balancer has no controller", code="load-balancer-missing", act=load_balancer_class
     ),
+    Scenario(
+        name="cloud cannot create the load balancer",
+        code="load-balancer-failed",
+        act=load_balancer,
+        flags=("--cloud-provider=fake",),
+        stage={
+            "cloud": True,
+            "faults": (Fault(kind=FaultKind.CALL_ANSWERED, status=500, resource="loadbalancers"),),
+        },
+        alone=True,
+    ),
     Scenario(name="backend of an ingress does not exist", code="backend-missing", act=backend),
+    Scenario(name="class of an ingress does not exist", code="ingress-class-missing", act=ingress_class),
+    Scenario(name="ingress has no class", code="ingress-unclassed", act=no_class),
     Scenario(name="target of an autoscaler does not exist", code="scale-target-missing", act=no_target),
     Scenario(
         name="no metrics server is installed", code="metrics-unavailable", act=no_metrics_api, wait=120.0, alone=True
     ),
+    Scenario(name="target of an autoscaler has no scale", code="scale-failed", act=no_scale),
+    Scenario(name="pods have no metrics", code="metrics-missing", act=no_metrics, wait=200.0, alone=True),
     Scenario(
         name="pods have no requests to compare with", code="requests-missing", act=no_requests, wait=120.0, alone=True
     ),
@@ -168,6 +233,13 @@ SCENARIOS = (
     ),
     Scenario(name="target of an autoscaler has no replicas", code="autoscaling-disabled", act=zero),
     Scenario(name="budget requires all pods", code="budget-allows-none", act=all_required, wait=100.0),
-    Scenario(name="pods of a budget are not ready", code="readiness-probe", act=unhealthy_budget, wait=100.0),
+    Scenario(name="pods of a budget cannot be counted", code="budget-not-computed", act=uncounted),
+    Scenario(
+        name="pods of a budget are not ready",
+        code="readiness-probe",
+        further=("budget-unhealthy",),
+        act=unhealthy_budget,
+        wait=100.0,
+    ),
     Scenario(name="budget keeps a node from being drained", code="drain-blocked", act=drain, alone=True),
 )

@@ -70,6 +70,19 @@ def all_silent(scene: Scene) -> tuple[str, str]:
     return found
 
 
+def silent_zones(scene: Scene) -> tuple[str, str]:
+    names = [node["metadata"]["name"] for node in scene.cluster.list(NODES)]
+    for name in names:
+        scene.merge("node", name, SILENT)
+    return "Node", scene.chance.choice(names)
+
+
+def unready_node(scene: Scene) -> tuple[str, str]:
+    node = scene.cluster.list(NODES)[0]["metadata"]["name"]
+    scene.merge("node", node, {"metadata": {"annotations": {f"{HOLLOW}/ready": "false"}}})
+    return "Node", node
+
+
 def cordoned(scene: Scene) -> tuple[str, str]:
     node = scene.cluster.list(NODES)[-1]["metadata"]["name"]
     scene.merge("node", node, {"spec": {"unschedulable": True}})
@@ -96,8 +109,22 @@ SCENARIOS = (
     ),
     Scenario(name="node is silent", code="node-lost", act=silent_node, wait=90.0, alone=True),
     Scenario(name="all nodes are silent", code="node-lost", act=all_silent, wait=200.0, alone=True),
+    Scenario(
+        name="node is silent as all others are",
+        code="node-lost",
+        further=("zone-disruption",),
+        act=silent_zones,
+        wait=90.0,
+        alone=True,
+    ),
+    Scenario(name="kubelet reports that it is not ready", code="node-not-ready", act=unready_node, alone=True),
     Scenario(name="node is cordoned", code="node-cordoned", act=cordoned, alone=True),
-    Scenario(name="first pod of a stateful set is not ready", code="readiness-probe", act=ordered),
+    Scenario(
+        name="first pod of a stateful set is not ready",
+        code="readiness-probe",
+        further=("ordered-pods",),
+        act=ordered,
+    ),
     Scenario(
         name="kubelet rejects the pods of a daemon set",
         code="pod-rejected|failing-pods-backoff",

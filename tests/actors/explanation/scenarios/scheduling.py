@@ -76,6 +76,15 @@ def other_scheduler(scene: Scene) -> tuple[str, str]:
     return scene.pod_owner("other", kind=_owner(scene), schedulerName="batch-scheduler")
 
 
+def other_reason(scene: Scene) -> tuple[str, str]:
+    """Refuse a pod as another scheduler does, for a reason of its own."""
+    kind, name = scene.pod_owner("other", kind="Pod", schedulerName="batch-scheduler")
+    message = "0/3 nodes are available: 3 node(s) are reserved for the night."
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    scene.merge(kind, name, {"status": {"conditions": [condition]}}, subresource="status")
+    return kind, name
+
+
 def missing_claim(scene: Scene) -> tuple[str, str]:
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "absent"}}]
     return scene.pod_owner("claims", kind=_owner(scene), volumes=volumes)
@@ -93,5 +102,6 @@ SCENARIOS = (
     Scenario(name="host port is taken", code="host-port", act=host_port),
     Scenario(name="pod has scheduling gates", code="scheduling-gates", act=gates),
     Scenario(name="scheduler does not exist", code="no-scheduler", act=other_scheduler),
+    Scenario(name="another scheduler has a reason of its own", code="unschedulable", act=other_reason),
     Scenario(name="claim of the pod does not exist", code="claim-missing", act=missing_claim),
 )

@@ -7,8 +7,14 @@ import base64
 import orjson
 
 from kcm.actors.explanation.kinds import API_SERVICES, CERTIFICATE_SIGNING_REQUESTS
+from kcm.actors.simulation.trials.certificates.keys import authority_files, reset
 from kcm.protocols.objects import Object
-from kcm.protocols.resources import CONFIGMAPS, VALIDATING_ADMISSION_POLICIES, Resource
+from kcm.protocols.resources import (
+    CONFIGMAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    VALIDATING_ADMISSION_POLICIES,
+    Resource,
+)
 from kcm.runtime.apiserver.core.questions import Answer, Post, Question
 from tests.actors.explanation.scenario import Scenario, Scene, pod_template
 
@@ -93,13 +99,13 @@ def long_name(scene: Scene) -> tuple[str, str]:
 # Certificates, APIs, owners.
 
 
-def _request(scene: Scene, signer: str) -> str:
+def _request(scene: Scene, signer: str, *usages: str) -> str:
     name = f"{scene.namespace}-request"
     body = {
         "spec": {
             "request": _certificate_request(),
             "signerName": signer,
-            "usages": ["digital signature", "client auth"],
+            "usages": ["digital signature", *(usages or ("client auth",))],
         }
     }
     scene.create(CERTIFICATE_SIGNING_REQUESTS, name, body)
@@ -140,6 +146,19 @@ def unsigned(scene: Scene) -> tuple[str, str]:
     return "CertificateSigningRequest", name
 
 
+def signing_flags() -> tuple[str, ...]:
+    reset()
+    files = authority_files()
+    return (f"--cluster-signing-cert-file={files.certificate}", f"--cluster-signing-key-file={files.key}")
+
+
+def rejected(scene: Scene) -> tuple[str, str]:
+    """Approve a request whose usages its signer does not permit."""
+    name = _request(scene, "kubernetes.io/kube-apiserver-client", scene.chance.choice(("server auth", "code signing")))
+    _decide(scene, name, "Approved")
+    return "CertificateSigningRequest", name
+
+
 def api_service(scene: Scene) -> tuple[str, str]:
     name = "v1.things.example.com"
     spec = {
@@ -152,6 +171,38 @@ def api_service(scene: Scene) -> tuple[str, str]:
     }
     scene.create(API_SERVICES, name, {"spec": spec})
     return "APIService", name
+
+
+THINGS = Resource(group="example.com", version="v1", plural="things", kind="Thing")
+
+
+def define_things(scene: Scene) -> None:
+    """Serve a custom resource, which has no controller here: the scenario writes what its operator writes."""
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    versions = [{"name": "v1", "served": True, "storage": True, "schema": schema}]
+    names = {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions}
+    scene.create(CUSTOM_RESOURCE_DEFINITIONS, "things.example.com", {"spec": spec})
+    scene.run(5.0)
+    scene.stage.kinds["Thing"] = THINGS
+
+
+def failing_thing(scene: Scene) -> tuple[str, str]:
+    """Report a failure, as an operator does that cannot reach something."""
+    define_things(scene)
+    type_, status = scene.chance.choice((("Ready", "False"), ("Available", "False"), ("Degraded", "True")))
+    condition = {"type": type_, "status": status, "reason": "Unreachable", "message": "db.example.com: timed out"}
+    scene.create(THINGS, "failing", {"spec": {}, "status": {"conditions": [condition]}})
+    return "Thing", "failing"
+
+
+def stopped_operator(scene: Scene) -> tuple[str, str]:
+    """Change an object after its operator has been stopped."""
+    define_things(scene)
+    scene.create(THINGS, "waiting", {"spec": {"size": 1}, "status": {"observedGeneration": 1}})
+    scene.run(5.0)
+    scene.cluster.merge(THINGS, scene.key("waiting"), {"spec": {"size": scene.chance.randint(2, 9)}})
+    return "Thing", "waiting"
 
 
 def orphan(scene: Scene) -> tuple[str, str]:
@@ -172,6 +223,21 @@ SCENARIOS = (
     Scenario(name="certificate request is not approved", code="csr-unapproved", act=unapproved),
     Scenario(name="certificate request was denied", code="csr-denied", act=denied),
     Scenario(name="certificate request is not signed", code="csr-unsigned", act=unsigned),
+    Scenario(
+        name="signer rejects a certificate request",
+        code="csr-failed",
+        act=rejected,
+        flags=signing_flags,
+        alone=True,
+    ),
+    Scenario(name="custom resource reports a failure", code="condition-false", act=failing_thing, alone=True),
+    Scenario(
+        name="operator of a custom resource does not run",
+        code="unexplained",
+        act=stopped_operator,
+        wait=100.0,
+        alone=True,
+    ),
     Scenario(name="service of an API does not exist", code="api-service-unavailable", act=api_service, alone=True),
     Scenario(name="owner does not exist", code="missing-owner", act=orphan, alone=True),
 )

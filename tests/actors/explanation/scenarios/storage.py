@@ -132,6 +132,51 @@ def expansion(scene: Scene) -> tuple[str, str]:
     return kind, name
 
 
+def failed_volume(scene: Scene) -> tuple[str, str]:
+    """Release a volume that its plugin cannot delete or recycle."""
+    name = f"{scene.namespace}-failed"
+    policy, source = scene.chance.choice(
+        (
+            ("Delete", {"hostPath": {"path": "/data"}}),
+            ("Delete", {"hostPath": None, "nfs": {"server": "nfs.example.com", "path": "/data"}}),
+        )
+    )
+    volume(scene, name, persistentVolumeReclaimPolicy=policy, **source)
+    claim(scene, storageClassName="", volumeName=name)
+    scene.run(20.0)
+    scene.delete("pvc", "data")
+    return "PersistentVolume", name
+
+
+def undeleted_volume(scene: Scene) -> tuple[str, str]:
+    """Release a volume whose provisioner does not run."""
+    name = f"{scene.namespace}-released"
+    csi = {"csi": {"driver": "csi.example.com", "volumeHandle": name}, "hostPath": None}
+    volume(scene, name, persistentVolumeReclaimPolicy="Delete", **csi)
+    if scene.chance.random() < 0.5:
+        annotations = {"pv.kubernetes.io/provisioned-by": "csi.example.com"}
+        scene.merge("pv", name, {"metadata": {"annotations": annotations}})
+    claim(scene, storageClassName="", volumeName=name)
+    scene.run(20.0)
+    scene.delete("pvc", "data")
+    return "PersistentVolume", name
+
+
+def no_plugin(scene: Scene) -> tuple[str, str]:
+    storage_class(scene, f"{scene.namespace}-old", "kubernetes.io/glusterfs")
+    found = claim(scene, storageClassName=f"{scene.namespace}-old")
+    return found if scene.chance.random() < 0.5 else user(scene, "web")
+
+
+def silent_attacher(scene: Scene) -> tuple[str, str]:
+    claim(scene)
+    scene.run(10.0)
+    assert scene.stage.hollow is not None
+    scene.stage.hollow.disable("hollow-attacher-controller")
+    scene.run(5.0)
+    return user(scene, "web", kind=scene.chance.choice(("Pod", "Deployment")))
+
+
 # Devices.
 
 
@@ -143,10 +188,11 @@ def devices(scene: Scene, *, class_: str, driver: str = "") -> None:
     scene.create(r.RESOURCE_CLAIMS, "gpu", {"spec": {"devices": {"requests": [request]}}})
 
 
-def device_user(scene: Scene, **reference: str) -> tuple[str, str]:
+def device_user(scene: Scene, node: str = "", **reference: str) -> tuple[str, str]:
     claims = [{"name": "gpu", **reference}]
     uses = {"resources": {"claims": [{"name": "gpu"}]}}
-    return scene.pod_owner("train", kind="Pod", resourceClaims=claims, container=uses)
+    bound = {"nodeName": node} if node else {}
+    return scene.pod_owner("train", kind="Pod", resourceClaims=claims, container=uses, **bound)
 
 
 def no_device(scene: Scene) -> tuple[str, str]:
@@ -158,6 +204,17 @@ def no_device_class(scene: Scene) -> tuple[str, str]:
     devices(scene, class_="absent.example.com")
     found = device_user(scene, resourceClaimName="gpu")
     return found if scene.chance.random() < 0.5 else ("ResourceClaim", "gpu")
+
+
+def unused_device_claim(scene: Scene) -> tuple[str, str]:
+    devices(scene, class_=f"{scene.namespace}.example.com", driver="gpu.example.com")
+    return "ResourceClaim", "gpu"
+
+
+def unprepared_devices(scene: Scene) -> tuple[str, str]:
+    """Bind a pod to a node without a scheduler, so that no devices are allocated to its claim."""
+    devices(scene, class_=f"{scene.namespace}.example.com", driver="gpu.example.com")
+    return device_user(scene, resourceClaimName="gpu", node="hollow-node-0")
 
 
 def no_template(scene: Scene) -> tuple[str, str]:
@@ -182,6 +239,28 @@ SCENARIOS = (
     Scenario(name="volume is retained", code="volume-released", act=released),
     Scenario(name="volume cannot be attached", code="volume-attach", act=attach, stage={"attach": True}),
     Scenario(name="volume cannot be expanded", code="volume-expansion", act=expansion),
+    Scenario(name="volume cannot be deleted by its plugin", code="volume-failed", act=failed_volume),
+    Scenario(name="provisioner does not delete a volume", code="volume-not-deleted", act=undeleted_volume),
+    Scenario(name="plugin of the class does not exist", code="provisioning-failed", act=no_plugin),
+    Scenario(
+        name="attacher does not respond",
+        code="attacher-silent",
+        act=silent_attacher,
+        stage={"attach": True},
+        alone=True,
+    ),
+    Scenario(
+        name="devices of a pod are not allocated",
+        code="device-preparation",
+        act=unprepared_devices,
+        stage={"devices": True},
+    ),
+    Scenario(
+        name="device claim has no pod",
+        code="device-claim-waits-for-pod",
+        act=unused_device_claim,
+        stage={"devices": True},
+    ),
     Scenario(name="no device is free", code="device-unavailable", act=no_device, stage={"devices": True}),
     Scenario(
         name="device class does not exist", code="device-class-missing", act=no_device_class, stage={"devices": True}

@@ -90,7 +90,7 @@ def bad_rollout(scene: Scene) -> tuple[str, str]:
 
 def min_ready(scene: Scene) -> tuple[str, str]:
     kind, name = scene.pod_owner("patient", kind="Deployment", replicas=2)
-    scene.merge(kind, name, {"spec": {"minReadySeconds": 500, "progressDeadlineSeconds": 900}})
+    scene.merge(kind, name, {"spec": {"minReadySeconds": 5000, "progressDeadlineSeconds": 9000}})
     return kind, name
 
 
@@ -106,6 +106,11 @@ SCENARIOS = (
     Scenario(name="update strategy is OnDelete", code="manual-update", act=on_delete),
     Scenario(name="partition keeps old pods", code="manual-update", act=partition),
     Scenario(name="no node is eligible for a DaemonSet", code="no-matching-nodes", act=no_eligible_node),
-    Scenario(name="rollout of a bad image", code="image-pull", act=bad_rollout),
+    Scenario(
+        name="rollout of a bad image",
+        code="image-pull",
+        further=("progress-deadline", "rollout-limits"),
+        act=bad_rollout,
+    ),
     Scenario(name="pods are not ready for long enough", code="not-available-yet", act=min_ready),
 )
