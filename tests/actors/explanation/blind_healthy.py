@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from kcm.actors.engine.webhooks.configurations import VALIDATING_CONFIGURATIONS
 from kcm.actors.explanation.cause import Explanation
 from kcm.actors.explanation.text import text_of
 from kcm.runtime.apiserver.kinds.aggregated import AGGREGATED
@@ -193,8 +194,6 @@ def _services(scene: Scene) -> Fine:
     rules = [{"http": {"paths": [{"path": "/", "pathType": "Prefix", "backend": backend}]}}]
     kind = "networking.k8s.io/v1"
     scene.apply({"apiVersion": kind, "kind": "Ingress", "metadata": {"name": "web"}, "spec": {"rules": rules}})
-    deny = {"podSelector": {"matchLabels": {"app": "nobody"}}, "policyTypes": ["Ingress"]}
-    scene.apply({"apiVersion": kind, "kind": "NetworkPolicy", "metadata": {"name": "deny-all"}, "spec": deny})
     scene.run(60.0)
     return [
         ("Service", "web", "has endpoints"),
@@ -205,7 +204,6 @@ def _services(scene: Scene) -> Fine:
         ("Service", "web-headless", "headless"),
         ("Service", "web-node", "has endpoints"),
         ("Ingress", "web", "its backend exists"),
-        ("NetworkPolicy", "deny-all", "matches no pod"),
     ]
 
 
@@ -271,9 +269,7 @@ def _policies(scene: Scene) -> Fine:
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
     }
-    kind = "admissionregistration.k8s.io/v1"
-    configuration = {"apiVersion": kind, "kind": "ValidatingWebhookConfiguration", "metadata": {"name": "audit"}}
-    scene.apply({**configuration, "webhooks": [webhook]})
+    scene.create(VALIDATING_CONFIGURATIONS, "audit", {"webhooks": [webhook]})
     scene.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "empty"}})
     scene.run(60.0)
     workload(scene, "despite-audit", replicas=2)

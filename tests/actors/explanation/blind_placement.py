@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcm.protocols.resources import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES
 from tests.actors.explanation.blind_scenario import (
     BY_HAND,
     BlindScenario,
@@ -140,20 +141,10 @@ def other_scheduler(scene: Scene) -> tuple[str, str]:
 )
 def no_device(scene: Scene) -> tuple[str, str]:
     annotate(scene, "Node", "hollow-node-0", devices="gpu.example.com=1")
-    group = "resource.k8s.io/v1"
-    expression = 'device.driver == "gpu.example.com"'
-    scene.apply(
-        {
-            "apiVersion": group,
-            "kind": "DeviceClass",
-            "metadata": {"name": "gpu"},
-            "spec": {"selectors": [{"cel": {"expression": expression}}]},
-        }
-    )
-    requests = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}}
-    scene.apply(
-        {"apiVersion": group, "kind": "ResourceClaimTemplate", "metadata": {"name": "one-gpu"}, "spec": requests}
-    )
+    selector = {"cel": {"expression": 'device.driver == "gpu.example.com"'}}
+    scene.create(DEVICE_CLASSES, "gpu", {"spec": {"selectors": [selector]}})
+    requests = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
+    scene.create(RESOURCE_CLAIM_TEMPLATES, "one-gpu", {"spec": {"spec": requests}})
     scene.run(5.0)
     claims = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
     trains = {"image": "acme/trainer:2", "command": ["sleep", "infinity"], "resources": {"claims": [{"name": "gpu"}]}}

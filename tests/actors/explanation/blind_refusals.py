@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kcm.actors.engine.webhooks.configurations import VALIDATING_CONFIGURATIONS
 from kcm.runtime.apiserver.kinds.aggregated import AGGREGATED
 from tests.actors.explanation.blind_scenario import (
     BlindScenario,
@@ -108,9 +109,8 @@ def dead_webhook(scene: Scene) -> tuple[str, str]:
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
     }
-    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
     scene.run(10.0)
-    scene.apply({**kind, "metadata": {"name": "policy-engine"}, "webhooks": [webhook]})
+    scene.create(VALIDATING_CONFIGURATIONS, "policy-engine", {"webhooks": [webhook]})
     return workload(scene, "tracking", replicas=3)
 
 
