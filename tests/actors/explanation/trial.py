@@ -1,6 +1,6 @@
 """Scored trial of kinds of stuck objects; the details of half of them are drawn by a seed.
 
-    python -m tests.actors.explanation.trial [--seed 7] [--rounds 3] [--only WORD]
+    python -m tests.actors.explanation.trial [--seed 7] [--rounds 3] [--only WORD] [--blind]
 
 A scenario is right if the code of its first cause is the expected one. Drawn are its kind, its sizes, the way in which
 it fails, and healthy workloads beside it. docs/why-trial.md lists the scenarios.
@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 from kcm.actors.explanation.cause import Explanation
 from kcm.actors.explanation.text import text_of
+from tests.actors.explanation.blind import BLIND
+from tests.actors.explanation.blind_scenario import BlindScenario
 from tests.actors.explanation.scenario import Scenario, Scene
 from tests.actors.explanation.scenarios import SCENARIOS
 from tests.actors.explanation.stage import Stage
@@ -98,9 +100,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="draws the details of half of the scenarios")
     parser.add_argument("--rounds", type=int, default=1, help="rounds with the following seeds")
     parser.add_argument("--only", default="", help="only scenarios whose name contains this text; prints them whole")
+    parser.add_argument(
+        "--blind", action="store_true", help="only the scenarios of an author who had not read the rules"
+    )
     given = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
-    scenarios = [scenario for scenario in SCENARIOS if given.only in scenario.name]
+    chosen: Sequence[Scenario] = BLIND if given.blind else SCENARIOS
+    scenarios = [scenario for scenario in chosen if given.only in scenario.name]
     seeds = range(given.seed, given.seed + given.rounds)
     outcomes = [outcome for seed in seeds for outcome in run_trial(scenarios, seed=seed)]
     for outcome in outcomes:
@@ -109,6 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for code in outcome.missing:
             print(f"       {outcome.scenario.name} lacks the further cause {code}")
         if not outcome.is_right or outcome.missing or given.only:
+            if isinstance(outcome.scenario, BlindScenario):
+                print(f"        in truth: {outcome.scenario.cause}")
             print("".join(f"        {line}\n" for line in text_of(outcome.explanation).splitlines()))
     right = sum(outcome.is_right for outcome in outcomes)
     print(f"{right} of {len(outcomes)} first causes are right ({100 * right / max(1, len(outcomes)):.1f} %)")

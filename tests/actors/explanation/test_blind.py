@@ -1,0 +1,34 @@
+"""Blind trial: stuck and healthy objects by an author who had not read the rules (docs/why-trial.md)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kcm.actors.explanation.catalogue import CATALOGUE
+from tests.actors.explanation.blind import BLIND
+from tests.actors.explanation.blind_healthy import answers
+from tests.actors.explanation.trial import run_trial
+
+KNOWN_WRONG: set[str] = set()  # names of scenarios; remove the ones that a change of the rules corrects
+
+
+def test_blind_scenarios_have_unique_names_facts_and_known_codes() -> None:
+    names = [scenario.name for scenario in BLIND]
+    assert len(set(names)) == len(names)
+    assert [scenario.name for scenario in BLIND if not scenario.facts or not scenario.cause] == []
+    assert {code for scenario in BLIND for code in scenario.code.split("|")} <= CATALOGUE.keys()
+    assert set(names) >= KNOWN_WRONG
+
+
+@pytest.mark.slow
+def test_first_cause_is_right_for_all_blind_scenarios_but_the_known_ones() -> None:
+    wrong = {outcome.scenario.name: outcome.found for outcome in run_trial(BLIND, seed=1) if not outcome.is_right}
+    assert wrong.keys() == KNOWN_WRONG, wrong
+
+
+@pytest.mark.slow
+def test_nothing_is_wrong_with_healthy_objects_that_look_suspicious() -> None:
+    found = list(answers(seed=1))
+    assert len(found) >= 60
+    alarms = [(answer.kind, answer.name, answer.explanation.summary) for answer in found if answer.is_false_alarm]
+    assert alarms == []
