@@ -35,6 +35,7 @@ TENANTS = Resource(group="minio.example", version="v1", plural="tenants", kind="
     facts=("redis-0", "hollow-node-", "unreachable|not ready|notready|lost|silent|heartbeat|stopped posting|kubelet"),
     alone=True,
     wait=500.0,
+    code="node-lost",
 )
 def lost_node(scene: Scene) -> tuple[str, str]:
     workload(scene, "redis", "StatefulSet")
@@ -50,6 +51,7 @@ def lost_node(scene: Scene) -> tuple[str, str]:
     facts=("hollow-node-", "unreachable|not ready|notready|lost|silent|heartbeat|stopped posting|kubelet"),
     alone=True,
     wait=120.0,
+    code="node-lost",
 )
 def service_on_lost_node(scene: Scene) -> tuple[str, str]:
     workload(scene, "licence-server")
@@ -67,6 +69,7 @@ def service_on_lost_node(scene: Scene) -> tuple[str, str]:
     facts=("cache-0", "hollow-node-"),
     alone=True,
     wait=200.0,
+    code="node-lost",
 )
 def namespace_on_lost_node(scene: Scene) -> tuple[str, str]:
     workload(scene, "cache", "StatefulSet")
@@ -83,6 +86,7 @@ def namespace_on_lost_node(scene: Scene) -> tuple[str, str]:
     cause="The budget wants 2 healthy pods and allows no eviction, because quorum-1 and quorum-2 are not ready.",
     facts=("quorum-1|quorum-2", "ready|healthy"),
     report="https://github.com/kubernetes/kubernetes/issues/80389",
+    code="readiness-probe",
 )
 def blocking_budget(scene: Scene) -> tuple[str, str]:
     workload(scene, "quorum", "StatefulSet", replicas=3, more={"podManagementPolicy": "Parallel"})
@@ -104,6 +108,7 @@ def blocking_budget(scene: Scene) -> tuple[str, str]:
     cause="The namespace keeps Tenant photos, whose finalizer minio.example/cleanup nothing removes, because "
     "its operator is gone.",
     facts=("minio.example/cleanup", "tenant"),
+    code="namespace-not-empty|finalizer",
 )
 def orphaned_finalizer(scene: Scene) -> tuple[str, str]:
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -131,6 +136,7 @@ def orphaned_finalizer(scene: Scene) -> tuple[str, str]:
     facts=("custom.metrics.k8s.io", "v1beta1", "discovery|available|unavailable|serve"),
     report="https://github.com/kubernetes/kubernetes/issues/75788",
     alone=True,
+    code="namespace-discovery|api-service-unavailable",
 )
 def dead_api_service(scene: Scene) -> tuple[str, str]:
     workload(scene, "demo-app", replicas=2)
@@ -154,6 +160,7 @@ def dead_api_service(scene: Scene) -> tuple[str, str]:
     "pod keeps the finalizer of another program",
     cause="The pod is being deleted, and nothing removes its finalizer dns.corp.example/record.",
     facts=("dns.corp.example/record", "finalizer"),
+    code="finalizer",
 )
 def pod_finalizer(scene: Scene) -> tuple[str, str]:
     workload(scene, "mailer", replicas=2)
@@ -171,6 +178,7 @@ def pod_finalizer(scene: Scene) -> tuple[str, str]:
     "approved automatically.",
     facts=("approv", "kubelet-serving|signer|nobody|administrator"),
     wait=300.0,
+    code="csr-unapproved",
 )
 def unapproved_request(scene: Scene) -> tuple[str, str]:
     kind = {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest"}

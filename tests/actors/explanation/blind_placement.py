@@ -32,6 +32,7 @@ HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
     cause="Host port 443 is already used on each of the 3 nodes, so the fourth pod of the ingress proxy fits "
     "none of them.",
     facts=("443|host port|hostport|free ports", "node"),
+    code="host-port",
 )
 def host_port(scene: Scene) -> tuple[str, str]:
     ports = [{"name": "https", "containerPort": 8443, "hostPort": 443}]
@@ -45,6 +46,7 @@ def host_port(scene: Scene) -> tuple[str, str]:
     facts=("spread|topology", "zone"),
     stage={"nodes": 4},
     alone=True,
+    code="topology-spread|nodes-unschedulable",
 )
 def spread(scene: Scene) -> tuple[str, str]:
     for name in ("hollow-node-1", "hollow-node-3"):
@@ -60,6 +62,7 @@ def spread(scene: Scene) -> tuple[str, str]:
     "request is larger than any node",
     cause="Each pod requests 200Gi of memory, and no node has more than 128Gi.",
     facts=("memory", "200Gi|128Gi"),
+    code="insufficient-resources",
 )
 def too_large(scene: Scene) -> tuple[str, str]:
     workload(scene, "warehouse-ui", replicas=2)
@@ -72,6 +75,7 @@ def too_large(scene: Scene) -> tuple[str, str]:
     "node selector names a label that no node has",
     cause="The node selector disktype=ssd matches no node.",
     facts=("disktype", "ssd"),
+    code="node-affinity",
 )
 def unmatched_selector(scene: Scene) -> tuple[str, str]:
     crashing_neighbour(scene, "old-importer")
@@ -84,6 +88,7 @@ def unmatched_selector(scene: Scene) -> tuple[str, str]:
     cause="The pod of DaemonSet log-agent for hollow-node-1 is pending, because that node has too little CPU left.",
     facts=("hollow-node-1", "cpu"),
     alone=True,
+    code="insufficient-resources",
 )
 def full_node(scene: Scene) -> tuple[str, str]:
     hog = {"resources": {"requests": {"cpu": "31500m"}}}
@@ -99,6 +104,7 @@ def full_node(scene: Scene) -> tuple[str, str]:
     cause="The pods may only run on the pool gpu, whose only node hollow-node-2 is cordoned.",
     facts=("hollow-node-2", "cordon|unschedulable"),
     alone=True,
+    code="nodes-unschedulable|node-cordoned",
 )
 def cordoned_pool(scene: Scene) -> tuple[str, str]:
     scene.merge("Node", "hollow-node-2", {"metadata": {"labels": {"pool": "gpu"}}, "spec": {"unschedulable": True}})
@@ -112,6 +118,8 @@ def cordoned_pool(scene: Scene) -> tuple[str, str]:
     cause="The only node of the pool, worker-disk, has disk pressure, whose taint the pods do not tolerate.",
     facts=("worker-disk", "disk-pressure|diskpressure|disk pressure"),
     flags=BY_HAND,
+    code="untolerated-taint|node-pressure",
+    untrue=("pool=worker-disk",),
 )
 def disk_pressure(scene: Scene) -> tuple[str, str]:
     full = {"type": "DiskPressure", "status": "True", "reason": "KubeletHasDiskPressure", "message": "disk pressure"}
@@ -125,6 +133,7 @@ def disk_pressure(scene: Scene) -> tuple[str, str]:
     cause="The pods name the scheduler volcano, which does not run in this cluster, so nothing schedules them.",
     facts=("volcano", "scheduler"),
     wait=180.0,
+    code="no-scheduler",
 )
 def other_scheduler(scene: Scene) -> tuple[str, str]:
     return job(scene, "mpi-train", more={"parallelism": 4, "completions": 4}, schedulerName="volcano")
@@ -138,6 +147,7 @@ def other_scheduler(scene: Scene) -> tuple[str, str]:
     facts=("gpu.example.com|device|claim", "finetune-b"),
     stage={"devices": True},
     alone=True,
+    code="device-unavailable",
 )
 def no_device(scene: Scene) -> tuple[str, str]:
     annotate(scene, "Node", "hollow-node-0", devices="gpu.example.com=1")
@@ -165,6 +175,7 @@ def no_device(scene: Scene) -> tuple[str, str]:
     report="https://github.com/GoogleCloudPlatform/kubernetes-engine-samples/issues/90",
     stage={"attach": True},
     wait=180.0,
+    code="volume-attach",
 )
 def multi_attach(scene: Scene) -> tuple[str, str]:
     claim(scene, "wiki-data")
@@ -184,6 +195,7 @@ def multi_attach(scene: Scene) -> tuple[str, str]:
     facts=("data-pg-0|pvc-", "zone-b|zone|node affinity"),
     alone=True,
     wait=300.0,
+    code="volume-not-reachable",
 )
 def zone_of_volume(scene: Scene) -> tuple[str, str]:
     for name in ("hollow-node-0", "hollow-node-2"):
@@ -211,6 +223,7 @@ def zone_of_volume(scene: Scene) -> tuple[str, str]:
     "storage class does not exist after a migration",
     cause="Claim data-kafka-0 names the storage class gp2, which does not exist in this cluster.",
     facts=("gp2", "data-kafka-0"),
+    code="storage-class-missing",
 )
 def missing_class(scene: Scene) -> tuple[str, str]:
     template = {
@@ -233,6 +246,7 @@ def missing_class(scene: Scene) -> tuple[str, str]:
     facts=("ebs.csi.aws.com", "grafana-storage"),
     report="https://github.com/awslabs/cdk-eks-blueprints/issues/561",
     wait=300.0,
+    code="provisioner-silent",
 )
 def missing_driver(scene: Scene) -> tuple[str, str]:
     kind = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass"}
@@ -246,6 +260,7 @@ def missing_driver(scene: Scene) -> tuple[str, str]:
     "volume has another access mode than the claim",
     cause="The claim asks for ReadWriteMany, but the only volume of its class, nfs-media, offers only ReadWriteOnce.",
     facts=("ReadWriteMany|access mode", "media-library|nfs-media"),
+    code="claim-no-volume|volume-mismatch",
 )
 def access_mode(scene: Scene) -> tuple[str, str]:
     kind = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass"}
@@ -261,6 +276,8 @@ def access_mode(scene: Scene) -> tuple[str, str]:
     "name cannot be bound to it.",
     facts=("archive-disk", "released|claimref|another claim|previous claim|different claim|deleted claim|uid"),
     report="https://github.com/kubernetes-csi/csi-driver-smb/issues/821",
+    code="volume-taken|volume-released",
+    added=("released|deleted|uid",),
 )
 def released_volume(scene: Scene) -> tuple[str, str]:
     static_volume(scene, "archive-disk", "200Gi", storageClassName="")
@@ -276,6 +293,7 @@ def released_volume(scene: Scene) -> tuple[str, str]:
     "deleted claim is still mounted",
     cause="The claim cms-uploads is being deleted, but a pod of Deployment cms still uses it.",
     facts=("cms-", "use|mount"),
+    code="in-use",
 )
 def claim_in_use(scene: Scene) -> tuple[str, str]:
     claim(scene, "cms-uploads")
@@ -290,6 +308,7 @@ def claim_in_use(scene: Scene) -> tuple[str, str]:
     "volume was deleted under its claim",
     cause="The claim is Lost, because its volume disk-0042 was deleted.",
     facts=("disk-0042", "lost|does not exist|deleted|missing|not found"),
+    code="volume-lost",
 )
 def lost_claim(scene: Scene) -> tuple[str, str]:
     static_volume(scene, "disk-0042", "30Gi", storageClassName="")
@@ -306,6 +325,7 @@ def lost_claim(scene: Scene) -> tuple[str, str]:
     cause="The claim is bound when its first pod is scheduled, and that pod fits no node because of its node "
     "selector accelerator=tpu-v5.",
     facts=("accelerator|tpu-v5|node selector|nodeselector|node affinity", "dataset-loader"),
+    code="node-affinity",
 )
 def first_consumer(scene: Scene) -> tuple[str, str]:
     claim(scene, "dataset", "1Ti", storageClassName="hollow-wait")
@@ -320,6 +340,7 @@ def first_consumer(scene: Scene) -> tuple[str, str]:
     facts=("UnauthorizedOperation", "jenkins"),
     stage={"attach": True},
     wait=120.0,
+    code="volume-attach",
 )
 def attach_error(scene: Scene) -> tuple[str, str]:
     why = 'rpc error: code = Internal desc = Could not attach volume "vol-0a1b2c": UnauthorizedOperation: 403'
@@ -336,6 +357,7 @@ def attach_error(scene: Scene) -> tuple[str, str]:
     cause="The claim asks for 500Gi, more than its driver can provide, so the expansion has failed as infeasible.",
     facts=("500Gi", "infeasible|expan|resiz"),
     wait=120.0,
+    code="volume-expansion",
 )
 def infeasible_size(scene: Scene) -> tuple[str, str]:
     claim(scene, "prometheus-db", "50Gi")

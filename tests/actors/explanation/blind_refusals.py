@@ -28,6 +28,7 @@ ISSUES = "https://github.com/kubernetes/kubernetes/issues/"
     cause="ResourceQuota team-quota limits limits.memory, and the pods' container has no memory limit, so all "
     "pods are refused.",
     facts=("team-quota", "limits.memory"),
+    code="quota-needs-values",
 )
 def quota_needs_limits(scene: Scene) -> tuple[str, str]:
     quota(scene, "team-quota", requests_cpu="4", requests_memory="8Gi", limits_memory="16Gi")
@@ -42,6 +43,7 @@ def quota_needs_limits(scene: Scene) -> tuple[str, str]:
     cause="LimitRange allows at most 1Gi of memory for each container, and the template asks for 2Gi, so all "
     "pods are refused.",
     facts=("1Gi", "2Gi", "memory"),
+    code="limit-range",
 )
 def limit_range_maximum(scene: Scene) -> tuple[str, str]:
     limits = [{"type": "Container", "max": {"memory": "1Gi"}}]
@@ -57,6 +59,8 @@ def limit_range_maximum(scene: Scene) -> tuple[str, str]:
     "invalid.",
     facts=("600Mi", "limit", "512Mi|LimitRange"),
     report=f"{ISSUES}51430",
+    code="invalid-template|limit-range",
+    added=("limitrange|limits mem|limits/mem|limitranges mem",),
 )
 def limit_range_default(scene: Scene) -> tuple[str, str]:
     limits = [{"type": "Container", "default": {"memory": "512Mi"}, "defaultRequest": {"memory": "256Mi"}}]
@@ -71,6 +75,7 @@ def limit_range_default(scene: Scene) -> tuple[str, str]:
     "service account was not created in this namespace",
     cause="The pods name the service account ci-deployer, which does not exist in the namespace, so they are refused.",
     facts=("ci-deployer", "not found|does not exist|missing"),
+    code="service-account-missing",
 )
 def service_account(scene: Scene) -> tuple[str, str]:
     return workload(scene, "deploy-agent", replicas=2, serviceAccountName="ci-deployer")
@@ -81,6 +86,7 @@ def service_account(scene: Scene) -> tuple[str, str]:
     "namespace enforces the restricted pod security standard",
     cause="The namespace enforces the pod security standard restricted, which the pods violate, so they are refused.",
     facts=("restricted", "allowPrivilegeEscalation|runAsNonRoot|seccomp|violates"),
+    code="pod-security",
 )
 def pod_security(scene: Scene) -> tuple[str, str]:
     enforced = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -95,6 +101,7 @@ def pod_security(scene: Scene) -> tuple[str, str]:
     "has no endpoints, so pods are refused.",
     facts=("validate.policy.corp.example", "policy-webhook", "endpoints"),
     report="https://github.com/gopaddle-io/configurator/issues/74",
+    code="webhook-unavailable",
 )
 def dead_webhook(scene: Scene) -> tuple[str, str]:
     workload(scene, "policy", container={"image": "registry.invalid/policy:1"})
@@ -124,6 +131,7 @@ def dead_webhook(scene: Scene) -> tuple[str, str]:
     "its backoffLimit of 3.",
     facts=("backofflimit|backoff limit", "3", "42"),
     wait=200.0,
+    code="pod-failed|job-failed",
 )
 def job_retries(scene: Scene) -> tuple[str, str]:
     fails = {"image": "busybox:1.36", "command": ["sh", "-c", "sleep 1; exit 42"]}
@@ -138,6 +146,7 @@ def job_retries(scene: Scene) -> tuple[str, str]:
     facts=("nightly-export", "registry.invalid/export:7|forbid"),
     report=f"{ISSUES}58748",
     wait=400.0,
+    code="image-pull",
 )
 def forbidden_runs(scene: Scene) -> tuple[str, str]:
     return cron_job(
@@ -156,6 +165,7 @@ def forbidden_runs(scene: Scene) -> tuple[str, str]:
     "cannot create its next Job.",
     facts=("objects", "count/jobs.batch", "3"),
     wait=200.0,
+    code="quota-exceeded",
 )
 def quota_of_jobs(scene: Scene) -> tuple[str, str]:
     quota(scene, "objects", count__jobs_batch="3")
@@ -179,6 +189,7 @@ def quota_of_jobs(scene: Scene) -> tuple[str, str]:
     report="https://github.com/istio/istio/issues/13977",
     alone=True,
     wait=120.0,
+    code="requests-missing",
 )
 def sidecar_request(scene: Scene) -> tuple[str, str]:
     scene.cluster.serve(*AGGREGATED)
@@ -198,6 +209,7 @@ def sidecar_request(scene: Scene) -> tuple[str, str]:
     "the utilization is unknown.",
     facts=("metrics", "metrics.k8s.io|metrics server|metrics-server|resource metrics api"),
     wait=120.0,
+    code="metrics-unavailable",
 )
 def no_metrics(scene: Scene) -> tuple[str, str]:
     workload(scene, "voting", replicas=2, container={"resources": {"requests": {"cpu": "100m"}}})

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kcm.actors.explanation.cause import Cause
+from kcm.actors.explanation.cause import Cause, Explanation
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import EVENTS
 from kcm.protocols.times import format_time
@@ -21,22 +21,42 @@ BY_HAND = ("--node-monitor-grace-period=2h",)  # manager flags: nodes without a 
 
 @dataclass(frozen=True, kw_only=True)
 class BlindScenario(Scenario):
-    """Stuck object with its cause.
+    """Stuck object with its cause. The text of a correct first cause contains all facts.
 
+    Facts are compared regardless of case and spaces; alternatives are separated by "|".
+
+    code: written after the answer was judged; "" accepts any code whose text is correct.
     cause: one sentence.
-    facts: texts that a correct first cause contains, regardless of their case; alternatives are separated by "|".
+    facts: names, numbers and words, written beforehand.
+    added: facts that were added when the answer was judged, because it contained the facts and was not right.
+    untrue: texts that the answer contained when it was judged, and that are not true.
     report: public report of such an incident.
     """
 
     code: str = ""
     cause: str
     facts: tuple[str, ...]
+    added: tuple[str, ...] = ()
+    untrue: tuple[str, ...] = ()
     report: str = ""
 
-    def missing_facts(self, cause: Cause) -> list[str]:
-        """Return the key facts that a cause does not contain."""
-        text = "\n".join((cause.about, cause.summary, *cause.evidence)).lower()
-        return [fact for fact in self.facts if not any(part.lower() in text for part in fact.split("|"))]
+    def accepts(self, found: str, explanation: Explanation) -> bool:
+        first = explanation.causes[:1]
+        return (not self.code or super().accepts(found, explanation)) and bool(first) and not self.objections(first[0])
+
+    def objections(self, cause: Cause) -> list[str]:
+        """Return the facts that a cause does not contain, and what it contains and is not true."""
+        text = _plain("\n".join((cause.about, cause.summary, *cause.evidence, *cause.commands)))
+        missing = [fact for fact in (*self.facts, *self.added) if not _is_in(text, fact)]
+        return [*missing, *(f"not {fact}" for fact in self.untrue if _is_in(text, fact))]
+
+
+def _is_in(text: str, fact: str) -> bool:
+    return any(_plain(alternative) in text for alternative in fact.split("|"))
+
+
+def _plain(text: str) -> str:
+    return text.lower().replace(" ", "")
 
 
 def scenario(to: list[BlindScenario], name: str, **properties: Any) -> Callable[[Act], Act]:

@@ -30,6 +30,7 @@ ISSUES = "https://github.com/kubernetes/kubernetes/issues/"
     "labels of pods were renamed",
     cause="The Service selects tier=frontend, but its pods have the label tier=web, so it selects no pod.",
     facts=("tier", "frontend"),
+    code="service-no-pods",
 )
 def renamed_labels(scene: Scene) -> tuple[str, str]:
     workload(scene, "checkout", replicas=3, labels={"tier": "web"})
@@ -43,6 +44,7 @@ def renamed_labels(scene: Scene) -> tuple[str, str]:
     "name of the target port has no match",
     cause="The Service's targetPort is named http, but the container's port is named web, so no endpoint has a port.",
     facts=("http", "targetport|target port"),
+    code="target-port-missing",
 )
 def port_name(scene: Scene) -> tuple[str, str]:
     ports = [{"name": "web", "containerPort": 8080}, {"name": "metrics", "containerPort": 9090}]
@@ -56,6 +58,7 @@ def port_name(scene: Scene) -> tuple[str, str]:
     cause="Both pods of Deployment payments run but never pass their readiness probe, so the Service has no "
     "ready endpoint.",
     facts=("payments-", "ready"),
+    code="readiness-probe",
 )
 def never_ready(scene: Scene) -> tuple[str, str]:
     probe = {"httpGet": {"path": "/healthz/ready", "port": 8080}, "periodSeconds": 5}
@@ -91,6 +94,7 @@ def scaled_to_zero(scene: Scene) -> tuple[str, str]:
     cause="The Service is of type LoadBalancer, but nothing in this cluster provides load balancers, so its "
     "address stays pending.",
     facts=("load balancer|loadbalancer", "cloud|provider|controller|--cloud-provider"),
+    code="load-balancer-missing",
 )
 def no_load_balancer(scene: Scene) -> tuple[str, str]:
     workload(scene, "edge-proxy", replicas=2)
@@ -107,6 +111,7 @@ def no_load_balancer(scene: Scene) -> tuple[str, str]:
     "does not go on.",
     facts=("registry.corp.example/shop/api:v2.41.0", "pull"),
     wait=120.0,
+    code="image-pull",
 )
 def bad_tag(scene: Scene) -> tuple[str, str]:
     workload(scene, "api", replicas=3, container={"image": "registry.corp.example/shop/api:v2.40.3"})
@@ -124,6 +129,7 @@ def bad_tag(scene: Scene) -> tuple[str, str]:
     "rollout on none of them.",
     facts=("anti-affinity|antiaffinity", "node"),
     report=f"{ISSUES}116891",
+    code="pod-affinity",
 )
 def anti_affinity_deadlock(scene: Scene) -> tuple[str, str]:
     term = {"labelSelector": {"matchLabels": {"app": "dns-cache"}}, "topologyKey": "kubernetes.io/hostname"}
@@ -139,6 +145,7 @@ def anti_affinity_deadlock(scene: Scene) -> tuple[str, str]:
     "rollout was paused and never resumed",
     cause="Deployment search is paused, so its new image is not rolled out.",
     facts=("paused", "search"),
+    code="rollout-paused",
 )
 def paused(scene: Scene) -> tuple[str, str]:
     workload(scene, "search", replicas=3)
@@ -156,6 +163,10 @@ def paused(scene: Scene) -> tuple[str, str]:
     facts=("ledger-0", "ledger:9.9"),
     report=f"{ISSUES}67250",
     wait=90.0,
+    added=(
+        "template|revision|up to date|update",
+        "delete",
+    ),
 )
 def repaired_template(scene: Scene) -> tuple[str, str]:
     bad = {"hollow.kcm.dev/unpullable-images": "*ledger:9.9"}
@@ -190,6 +201,7 @@ def slow_recreate(scene: Scene) -> tuple[str, str]:
     "quota has no room for the surge pod",
     cause="ResourceQuota compute allows 3 pods, all of which are old ones, so the rollout cannot create its surge pod.",
     facts=("compute", "pods", "3"),
+    code="quota-exceeded",
 )
 def quota_stops_surge(scene: Scene) -> tuple[str, str]:
     quota(scene, "compute", pods="3")
@@ -210,6 +222,7 @@ def quota_stops_surge(scene: Scene) -> tuple[str, str]:
     "again and again.",
     facts=("liveness", "importer"),
     wait=300.0,
+    code="startup-probe|crash-loop",
 )
 def slow_start(scene: Scene) -> tuple[str, str]:
     probe = {"httpGet": {"path": "/actuator/health", "port": 8080}, "initialDelaySeconds": 10, "periodSeconds": 10}
@@ -228,6 +241,7 @@ def slow_start(scene: Scene) -> tuple[str, str]:
     "(OOMKilled, exit code 137).",
     facts=("oomkilled|out of memory", "256mi|memory"),
     flags=BY_HAND,
+    code="out-of-memory",
 )
 def out_of_memory(scene: Scene) -> tuple[str, str]:
     pool = worker(scene, "worker-oom")
@@ -249,6 +263,7 @@ def out_of_memory(scene: Scene) -> tuple[str, str]:
     cause="The container takes its environment from ConfigMap billing-config, which does not exist.",
     facts=("billing-config", "not found|does not exist|missing"),
     flags=BY_HAND,
+    code="config-missing",
 )
 def missing_config(scene: Scene) -> tuple[str, str]:
     pool = worker(scene, "worker-config")
@@ -271,6 +286,7 @@ def missing_config(scene: Scene) -> tuple[str, str]:
     cause="The container needs the key DB_PASSWORD of Secret orders-db, which has only the keys username and password.",
     facts=("orders-db", "DB_PASSWORD"),
     flags=BY_HAND,
+    code="config-missing",
 )
 def missing_key(scene: Scene) -> tuple[str, str]:
     pool = worker(scene, "worker-secret")
@@ -293,6 +309,7 @@ def missing_key(scene: Scene) -> tuple[str, str]:
     "exist in the namespace.",
     facts=("regcred|authorization|pull access denied", "ml-scoring|ghcr.io/acme/scoring"),
     flags=BY_HAND,
+    code="image-pull|config-missing",
 )
 def pull_secret(scene: Scene) -> tuple[str, str]:
     pool = worker(scene, "worker-pull")
@@ -321,6 +338,7 @@ def pull_secret(scene: Scene) -> tuple[str, str]:
     cause="The init container wait-for-postgres never ends, so the other containers do not start.",
     facts=("wait-for-postgres", "init container"),
     wait=900.0,
+    code="init-container",
 )
 def endless_init(scene: Scene) -> tuple[str, str]:
     waits = {"name": "wait-for-postgres", "image": "busybox:1.36"}

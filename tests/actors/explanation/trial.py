@@ -38,7 +38,7 @@ class Outcome:
 
     @property
     def is_right(self) -> bool:
-        return self.found in self.scenario.code.split("|")
+        return self.scenario.accepts(self.found, self.explanation)
 
     @property
     def missing(self) -> list[str]:
@@ -116,7 +116,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"       {outcome.scenario.name} lacks the further cause {code}")
         if not outcome.is_right or outcome.missing or given.only:
             if isinstance(outcome.scenario, BlindScenario):
+                first = outcome.explanation.causes[:1]
+                objections = outcome.scenario.objections(first[0]) if first else outcome.scenario.facts
                 print(f"        in truth: {outcome.scenario.cause}")
+                print(f"        lacks: {', '.join(objections)}")
             print("".join(f"        {line}\n" for line in text_of(outcome.explanation).splitlines()))
     right = sum(outcome.is_right for outcome in outcomes)
     print(f"{right} of {len(outcomes)} first causes are right ({100 * right / max(1, len(outcomes)):.1f} %)")
