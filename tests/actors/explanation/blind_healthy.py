@@ -78,7 +78,7 @@ def _workloads(scene: Scene) -> Fine:
     workload(scene, "manual", "StatefulSet", replicas=2, more={"updateStrategy": {"type": "OnDelete"}})
     workload(scene, "frozen", replicas=2, more={"paused": False, "revisionHistoryLimit": 0})
     workload(scene, "agents", "DaemonSet", nodeSelector={HOSTNAME: "hollow-node-1"})
-    workload(scene, "patient", replicas=2, more={"minReadySeconds": 600})
+    workload(scene, "patient", replicas=2, more={"minReadySeconds": 300})
     workload(scene, "picky", nodeSelector={"late": "label"})
     pinned = {"app": "handmade"}
     scene.pod_owner("loose", kind="ReplicaSet", replicas=2)
@@ -116,7 +116,7 @@ def _workloads(scene: Scene) -> Fine:
     scene.merge("Deployment", "frozen", {"spec": {"paused": True}})
     scene.merge("Node", "hollow-node-0", {"metadata": {"labels": {"late": "label"}}})
     scene.run(700.0)
-    workload(scene, "fresh", replicas=2, more={"minReadySeconds": 600})
+    workload(scene, "fresh", replicas=2, more={"minReadySeconds": 300})
     workload(scene, "leaving", annotations={"hollow.kcm.dev/terminate-after-seconds": "25"})
     scene.run(20.0)
     leaving = pods_of(scene, "leaving")[0]["metadata"]["name"]
@@ -133,8 +133,8 @@ def _workloads(scene: Scene) -> Fine:
         ("StatefulSet", "manual", "updated only on deletion, and all pods are of the current version"),
         ("Deployment", "frozen", "paused, but nothing is to be rolled out"),
         ("DaemonSet", "agents", "meant for one node"),
-        ("Deployment", "patient", "available after its 600 s"),
-        ("Deployment", "fresh", "still within its 600 s"),
+        ("Deployment", "patient", "available after its 300 s"),
+        ("Deployment", "fresh", "still within its 300 s"),
         ("Deployment", "picky", "had to wait for a label, and runs"),
         ("Pod", pods_of(scene, "picky")[0]["metadata"]["name"], "has an old FailedScheduling event, and runs"),
         ("ReplicaSet", "loose", "has no Deployment"),
