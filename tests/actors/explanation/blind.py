@@ -8,6 +8,7 @@ from __future__ import annotations
 from tests.actors.explanation.blind_cluster import CLUSTER
 from tests.actors.explanation.blind_placement import PLACEMENT
 from tests.actors.explanation.blind_refusals import REFUSALS
+from tests.actors.explanation.blind_second import SECOND
 from tests.actors.explanation.blind_workloads import WORKLOADS
 
-BLIND = (*WORKLOADS, *REFUSALS, *PLACEMENT, *CLUSTER)
+BLIND = (*WORKLOADS, *REFUSALS, *PLACEMENT, *CLUSTER, *SECOND)

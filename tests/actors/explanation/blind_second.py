@@ -1,8 +1,8 @@
-"""Second batch of blind scenarios, asked after the rules were corrected by the first."""
+"""Blind scenarios of all domains, in addition to those of the other files."""
 
 from __future__ import annotations
 
-from kcm.protocols.resources import Resource
+from kcm.protocols.resources import VALIDATING_ADMISSION_POLICIES, Resource
 from tests.actors.explanation.blind_refusals import autoscaler
 from tests.actors.explanation.blind_scenario import (
     BY_HAND,
@@ -28,7 +28,14 @@ from tests.actors.explanation.scenario import Scene
 
 SECOND: list[BlindScenario] = []
 BACKUPS = Resource(group="velero.example", version="v1", plural="backups", kind="Backup")
-HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+BINDINGS = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    plural="validatingadmissionpolicybindings",
+    kind="ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
+ZONE = "topology.kubernetes.io/zone"
 ENDS = {"image": "busybox:1.36", "command": ["true"]}
 
 
@@ -41,6 +48,7 @@ ENDS = {"image": "busybox:1.36", "command": ["true"]}
     cause="The pods mount Secret web-tls, which does not exist, so their containers are not created.",
     facts=("web-tls", "not found|does not exist|missing"),
     flags=BY_HAND,
+    code="config-missing",
 )
 def missing_volume(scene: Scene) -> tuple[str, str]:
     pool = worker(scene, "worker-tls")
@@ -62,6 +70,7 @@ def missing_volume(scene: Scene) -> tuple[str, str]:
     cause="The pod of Deployment auth crashes with exit code 2 again and again, so its Service has no ready endpoint.",
     facts=("auth-", "2", "exit|crash"),
     wait=150.0,
+    code="crash-loop",
 )
 def crashing_backend(scene: Scene) -> tuple[str, str]:
     workload(scene, "auth", container={"image": "busybox:1.36", "command": ["sh", "-c", "sleep 3; exit 2"]})
@@ -76,6 +85,7 @@ def crashing_backend(scene: Scene) -> tuple[str, str]:
     "has started.",
     facts=("startup", "graph-db|probe"),
     wait=200.0,
+    code="startup-probe",
 )
 def startup_probe(scene: Scene) -> tuple[str, str]:
     probe = {"tcpSocket": {"port": 7687}, "periodSeconds": 10, "failureThreshold": 3}
@@ -88,6 +98,7 @@ def startup_probe(scene: Scene) -> tuple[str, str]:
     "deleted load balancer is never cleaned up",
     cause="The Service is being deleted, and no cloud controller removes its finalizer for the load balancer.",
     facts=("service.kubernetes.io/load-balancer-cleanup", "finalizer"),
+    code="finalizer-controller|finalizer",
 )
 def undeleted_service(scene: Scene) -> tuple[str, str]:
     workload(scene, "public-api", replicas=2)
@@ -104,6 +115,7 @@ def undeleted_service(scene: Scene) -> tuple[str, str]:
     "backend of an Ingress does not exist",
     cause="The Ingress sends requests to Service shop-backend, which does not exist; the Service is named shop.",
     facts=("shop-backend", "not found|does not exist|missing|no service"),
+    code="backend-missing",
 )
 def ingress_backend(scene: Scene) -> tuple[str, str]:
     workload(scene, "shop", replicas=2)
@@ -124,6 +136,7 @@ def ingress_backend(scene: Scene) -> tuple[str, str]:
     "partition keeps the old version",
     cause="The partition 3 of the StatefulSet's update strategy keeps all of its 3 pods at the old version.",
     facts=("partition", "3"),
+    code="manual-update",
 )
 def partition(scene: Scene) -> tuple[str, str]:
     strategy = {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 3}}}
@@ -140,6 +153,7 @@ def partition(scene: Scene) -> tuple[str, str]:
     "others old.",
     facts=("78", "csi-agent-"),
     wait=150.0,
+    code="crash-loop",
 )
 def crashing_daemon(scene: Scene) -> tuple[str, str]:
     workload(scene, "csi-agent", "DaemonSet")
@@ -153,6 +167,7 @@ def crashing_daemon(scene: Scene) -> tuple[str, str]:
     "no node has the label of a DaemonSet",
     cause="The DaemonSet's node selector role=storage matches no node, so it has no pod.",
     facts=("role", "storage", "node"),
+    code="no-matching-nodes",
 )
 def daemon_without_nodes(scene: Scene) -> tuple[str, str]:
     return workload(scene, "ceph-osd", "DaemonSet", nodeSelector={"role": "storage"})
@@ -166,6 +181,7 @@ def daemon_without_nodes(scene: Scene) -> tuple[str, str]:
     "runtime class does not exist",
     cause="The pods name the RuntimeClass gvisor, which does not exist, so they are refused.",
     facts=("gvisor", "runtimeclass|runtime class"),
+    code="runtime-class-missing",
 )
 def runtime_class(scene: Scene) -> tuple[str, str]:
     return workload(scene, "sandbox", replicas=2, runtimeClassName="gvisor")
@@ -176,6 +192,7 @@ def runtime_class(scene: Scene) -> tuple[str, str]:
     "priority class does not exist",
     cause="The pods name the PriorityClass business-critical, which does not exist, so they are refused.",
     facts=("business-critical", "priorityclass|priority class"),
+    code="priority-class-missing",
 )
 def priority_class(scene: Scene) -> tuple[str, str]:
     return workload(scene, "pricing", "StatefulSet", replicas=2, priorityClassName="business-critical")
@@ -187,9 +204,9 @@ def priority_class(scene: Scene) -> tuple[str, str]:
     cause="The admission policy no-latest-tag refuses pods whose image has the tag latest, as that of "
     "Deployment blog has.",
     facts=("no-latest-tag", "latest"),
+    code="policy-denied",
 )
 def admission_policy(scene: Scene) -> tuple[str, str]:
-    kind = "admissionregistration.k8s.io/v1"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     check = "object.spec.containers.all(c, !c.image.endsWith(':latest'))"
     policy = {
@@ -198,9 +215,8 @@ def admission_policy(scene: Scene) -> tuple[str, str]:
     }
     where = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": scene.namespace}}}
     binding = {"policyName": "no-latest-tag", "validationActions": ["Deny"], "matchResources": where}
-    meta = {"metadata": {"name": "no-latest-tag"}}
-    scene.apply({"apiVersion": kind, "kind": "ValidatingAdmissionPolicy", **meta, "spec": policy})
-    scene.apply({"apiVersion": kind, "kind": "ValidatingAdmissionPolicyBinding", **meta, "spec": binding})
+    scene.create(VALIDATING_ADMISSION_POLICIES, "no-latest-tag", {"spec": policy})
+    scene.create(BINDINGS, "no-latest-tag", {"spec": binding})
     scene.run(5.0)
     return workload(scene, "blog", replicas=2, container={"image": "ghost:latest"})
 
@@ -210,6 +226,7 @@ def admission_policy(scene: Scene) -> tuple[str, str]:
     "quota of storage refuses the claims of a StatefulSet",
     cause="ResourceQuota storage-quota allows 50Gi of requests.storage, so the claim of 100Gi for influx-0 is refused.",
     facts=("storage-quota", "requests.storage"),
+    code="quota-exceeded",
 )
 def quota_of_storage(scene: Scene) -> tuple[str, str]:
     quota(scene, "storage-quota", requests_storage="50Gi")
@@ -230,6 +247,7 @@ def quota_of_storage(scene: Scene) -> tuple[str, str]:
     cause="The pod has the scheduling gate kueue.x-k8s.io/admission, which nothing removes, so it is not scheduled.",
     facts=("kueue.x-k8s.io/admission", "gate"),
     wait=300.0,
+    code="scheduling-gates",
 )
 def closed_gate(scene: Scene) -> tuple[str, str]:
     return job(scene, "simulate-42", schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
@@ -242,6 +260,7 @@ def closed_gate(scene: Scene) -> tuple[str, str]:
     "tolerate.",
     facts=("dedicated", "taint"),
     alone=True,
+    code="untolerated-taint",
 )
 def tainted_pool(scene: Scene) -> tuple[str, str]:
     taint = {"key": "dedicated", "value": "ci", "effect": "NoSchedule"}
@@ -256,6 +275,7 @@ def tainted_pool(scene: Scene) -> tuple[str, str]:
     "more replicas than zones with anti-affinity",
     cause="Each pod must be in a zone of its own, there are 2 zones, and so es-2 fits no node.",
     facts=("es-2", "anti-affinity|antiaffinity"),
+    code="pod-affinity",
 )
 def zones_used_up(scene: Scene) -> tuple[str, str]:
     term = {"labelSelector": {"matchLabels": {"app": "es"}}, "topologyKey": ZONE}
@@ -272,6 +292,7 @@ def zones_used_up(scene: Scene) -> tuple[str, str]:
     stage={"attach": True},
     alone=True,
     wait=120.0,
+    code="too-many-volumes",
 )
 def attachments_used_up(scene: Scene) -> tuple[str, str]:
     for number in range(3):
@@ -291,6 +312,7 @@ def attachments_used_up(scene: Scene) -> tuple[str, str]:
     facts=("access denied", "reporting|nfs-reports"),
     stage={"attach": True},
     wait=120.0,
+    code="volume-mount",
 )
 def mount_error(scene: Scene) -> tuple[str, str]:
     driver = {"csi": {"driver": "hollow.kcm.dev", "volumeHandle": "reports"}}
@@ -306,6 +328,7 @@ def mount_error(scene: Scene) -> tuple[str, str]:
     "deleted volume is still bound",
     cause="The volume ledger-disk is being deleted, but it is still bound to claim finance-db.",
     facts=("finance-db", "bound|claim"),
+    code="in-use",
 )
 def bound_volume(scene: Scene) -> tuple[str, str]:
     static_volume(scene, "ledger-disk", "80Gi", storageClassName="")
@@ -325,6 +348,7 @@ def bound_volume(scene: Scene) -> tuple[str, str]:
     cause="Job nightly-report has failed: its deadline of 60 s passed before its pod was scheduled.",
     facts=("60", "deadline"),
     wait=180.0,
+    code="job-deadline",
 )
 def job_deadline(scene: Scene) -> tuple[str, str]:
     more = {"activeDeadlineSeconds": 60}
@@ -337,6 +361,7 @@ def job_deadline(scene: Scene) -> tuple[str, str]:
     cause="Job validate-data has failed: a container exited with 42, for which its podFailurePolicy says FailJob.",
     facts=("42", "policy|FailJob"),
     wait=60.0,
+    code="pod-failed|job-failed",
 )
 def failure_policy(scene: Scene) -> tuple[str, str]:
     rule = {"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [42]}}
@@ -362,6 +387,7 @@ def impossible_date(scene: Scene) -> tuple[str, str]:
     cause="The HorizontalPodAutoscaler scales Deployment checkout-api, which does not exist.",
     facts=("checkout-api", "not found|does not exist|missing"),
     wait=90.0,
+    code="scale-target-missing",
 )
 def missing_target(scene: Scene) -> tuple[str, str]:
     workload(scene, "checkout", replicas=2, container={"resources": {"requests": {"cpu": "100m"}}})
@@ -376,6 +402,7 @@ def missing_target(scene: Scene) -> tuple[str, str]:
     "definition keeps an object with a finalizer",
     cause="The definition is being deleted, but Backup full-2024 keeps the finalizer velero.example/storage.",
     facts=("full-2024|velero.example/storage", "finalizer"),
+    code="finalizer|instances-remain",
 )
 def deleted_definition(scene: Scene) -> tuple[str, str]:
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
@@ -400,6 +427,7 @@ def deleted_definition(scene: Scene) -> tuple[str, str]:
     cause="The APIService is not available, because the pods of its Service metrics-adapter cannot pull their image.",
     facts=("metrics-adapter", "endpoints|pull|registry.invalid"),
     alone=True,
+    code="image-pull",
 )
 def unavailable_api(scene: Scene) -> tuple[str, str]:
     workload(scene, "metrics-adapter", container={"image": "registry.invalid/adapter:1"})
@@ -424,6 +452,7 @@ def unavailable_api(scene: Scene) -> tuple[str, str]:
     facts=("hollow-node-1", "heartbeat|stopped posting|kubelet|lease|silent"),
     alone=True,
     wait=120.0,
+    code="node-lost",
 )
 def silent_node(scene: Scene) -> tuple[str, str]:
     workload(scene, "anything", replicas=3)
