@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from kcm.actors.engine.webhooks.configurations import VALIDATING_CONFIGURATIONS
 from kcm.actors.explanation.cause import Explanation
 from kcm.actors.explanation.text import text_of
+from kcm.protocols.resources import DEVICE_CLASSES
 from kcm.runtime.apiserver.kinds.aggregated import AGGREGATED
 from tests.actors.explanation.blind_refusals import autoscaler
 from tests.actors.explanation.blind_scenario import (
@@ -225,6 +226,7 @@ def _volumes(scene: Scene) -> Fine:
     scene.run(20.0)
     scene.delete("PersistentVolumeClaim", "old")
     scene.merge("StatefulSet", "db", {"spec": {"replicas": 1}})
+    scene.create(DEVICE_CLASSES, "gpu", {"spec": {}})
     requests = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}}
     scene.apply(
         {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "unused"}, **requests}
@@ -287,7 +289,6 @@ def _policies(scene: Scene) -> Fine:
         ("Deployment", "despite-audit", "a webhook that is down is ignored"),
         ("Namespace", "empty", "contains nothing"),
         ("Namespace", NAMESPACE, "active"),
-        ("APIService", "v1.apps", "local"),
     ]
 
 
