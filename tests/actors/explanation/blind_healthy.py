@@ -41,8 +41,8 @@ Fine = list[tuple[str, str, str]]  # kind, name, and why nothing is wrong
 
 
 @dataclass(frozen=True)
-class Answer:
-    """Answer about an object. why: nothing is wrong with it."""
+class Suspicious:
+    """Healthy object with its explanation. why: nothing is wrong with it."""
 
     kind: str
     name: str
@@ -54,8 +54,8 @@ class Answer:
         return self.explanation.verdict not in ("nothing is wrong", "under way")
 
 
-def answers(*, seed: int = 0) -> Iterator[Answer]:
-    """Yield the answers about all objects."""
+def explained(*, seed: int = 0) -> Iterator[Suspicious]:
+    """Yield all objects with their explanations."""
     with Stage(seed=seed, devices=True) as stage:
         stage.cluster.serve(*AGGREGATED)
         stage.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
@@ -65,10 +65,10 @@ def answers(*, seed: int = 0) -> Iterator[Answer]:
             yield from _asked(stage, scene, make)
 
 
-def _asked(stage: Stage, scene: Scene, make: Callable[[Scene], Fine]) -> Iterator[Answer]:
+def _asked(stage: Stage, scene: Scene, make: Callable[[Scene], Fine]) -> Iterator[Suspicious]:
     for kind, name, why in make(scene):
         key = name if stage.is_cluster_scoped(kind) or "/" in name else f"{NAMESPACE}/{name}"
-        yield Answer(kind, name, why, stage.why(kind, key))
+        yield Suspicious(kind, name, why, stage.why(kind, key))
 
 
 def _workloads(scene: Scene) -> Fine:
@@ -317,11 +317,11 @@ def _names(scene: Scene, kind: str, prefix: str) -> list[str]:
 
 def main() -> int:
     logging.disable(logging.CRITICAL)
-    found = list(answers())
-    alarms = [answer for answer in found if answer.is_false_alarm]
-    for answer in alarms:
-        print(f"FALSE  {answer.kind} {answer.name}: {answer.why}")
-        print("".join(f"        {line}\n" for line in text_of(answer.explanation).splitlines()))
+    found = list(explained())
+    alarms = [each for each in found if each.is_false_alarm]
+    for each in alarms:
+        print(f"FALSE  {each.kind} {each.name}: {each.why}")
+        print("".join(f"        {line}\n" for line in text_of(each.explanation).splitlines()))
     print(f"{len(alarms)} false alarms about {len(found)} objects")
     return 1 if alarms else 0
 

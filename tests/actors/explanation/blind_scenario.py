@@ -1,7 +1,7 @@
 """Blind scenario: a stuck object written by an author who has not read the rules that explain it.
 
 Instead of a code it has its cause in one sentence, and key facts that the text of a correct first cause contains. The
-author adds the code after judging the answer.
+author adds the code after judging the explanation.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class BlindScenario(Scenario):
 
     Facts are compared regardless of case and spaces; alternatives are separated by "|".
 
-    code: written after the answer was judged; "" accepts any code whose text is correct.
+    code: written after the explanation was judged; "" accepts any code whose text is correct.
     cause: one sentence.
     facts: names, numbers and words, written beforehand.
-    added: facts that were added when the answer was judged, because it contained the facts and was not right.
-    untrue: texts that the answer contained when it was judged, and that are not true.
+    added: facts from the time of judging, because the explanation contained the facts and was not right.
+    untrue: texts of the explanation at the time of judging that are not true.
     report: public report of such an incident.
     """
 

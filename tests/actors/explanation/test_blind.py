@@ -6,7 +6,7 @@ import pytest
 
 from kcm.actors.explanation.catalogue import CATALOGUE
 from tests.actors.explanation.blind import BLIND
-from tests.actors.explanation.blind_healthy import answers
+from tests.actors.explanation.blind_healthy import explained
 from tests.actors.explanation.trial import run_trial
 
 # Names of scenarios. A change of the rules that corrects one removes it.
@@ -60,7 +60,7 @@ def test_first_cause_is_right_for_all_blind_scenarios_but_the_known_ones() -> No
 
 @pytest.mark.slow
 def test_nothing_is_wrong_with_healthy_objects_but_the_known_ones() -> None:
-    found = list(answers(seed=1))
+    found = list(explained(seed=1))
     assert len(found) >= 60
-    alarms = {(answer.kind, answer.name): answer.explanation.summary for answer in found if answer.is_false_alarm}
+    alarms = {(each.kind, each.name): each.explanation.summary for each in found if each.is_false_alarm}
     assert alarms.keys() == KNOWN_ALARMS, alarms
