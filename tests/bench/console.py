@@ -1,9 +1,15 @@
-"""Cost of the console: python -m tests.bench.console [--nodes 1000] [--seconds 30] [--churn 300] [--minutes 5]
+"""Cost of the console.
 
-Starts the embedded cluster with hollow nodes, without the console and with it, and measures the processor time and the
-memory of the manager alone: idle and under changes of Deployments, with no viewer and with three, alternately. A viewer
-reads the stream of a page, as a browser does. Then Chromium shows pages under these changes for some minutes, and the
-memory of its scripts and of the manager is measured.
+    python -m tests.bench.console [--nodes 1000] [--rounds 3] [--seconds 30] [--rate 300]
+    python -m tests.bench.console --churn [--nodes 1000] [--minutes 5] [--rate 300]
+
+Starts the embedded cluster with hollow nodes, alternately without the console and with it, and measures the processor
+time and the memory of the manager alone: idle and under changes of Deployments, with no viewer and with three. A viewer
+reads the stream of a page, as a browser does. Three rounds take 20 minutes.
+
+With --churn, Chromium shows every page at once, each in a tab of its own, under these changes for some minutes. The
+memory of the scripts after a forced collection and that of the manager are flat if their median in the last third is
+not above that in the first third, after a warm-up of a minute, by more than a tolerance. The exit code is 0 if all are.
 """
 
 from __future__ import annotations
@@ -18,7 +24,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -26,16 +32,36 @@ import aiohttp
 
 from kcm import api_transport
 from kcm.runtime.client.api import Request
+from tests.bench.history import keep
 from tests.bench.processes import cpu_of, resident_of
+from tests.bench.report import Report
+from tests.bench.run_info import Noise, run_info
 from tests.e2e.programs import Program, ending, spawn, until
-from tests.support.browser import browser
+from tests.support.browser import Page, browser
 
-ROUNDS = 3
 SETTLE = 5.0  # seconds after a change of the load
 LINK = re.compile(r"(http://127\.0\.0\.1:\d+)/console/#key=([\w-]+)")
 VIEWED = ("system", "zones", "pods")
 DEPLOYMENTS = 100
 IN_FLIGHT = 64  # requests
+WARM_UP = 60.0  # seconds
+SAMPLING = 15.0  # seconds
+# Growth that still counts as flat: a part of the median, and a number of MB.
+PART, OF_SCRIPTS, OF_MANAGER = 0.03, 0.3, 3.0
+PAGES = {
+    "supervision": "tree",
+    "graph": "tree?view=graph",
+    "controllers": "controllers",
+    "controller": "controllers/deployment-controller",
+    "zones": "zones",
+    "rates": "rates",
+    "pods": "pods",
+    "story": "story?kind=Deployment&namespace=default&name=bench-0",
+    "why": "why?kind=Deployment&namespace=default&name=bench-0",
+    "faults": "faults",
+}
+MANAGER, CHROMIUM = "manager", "Chromium"
+WITHOUT, WITH, VIEWED_BY_THREE = "--console=false", "no viewer", "three viewers"
 
 
 @contextmanager
@@ -144,81 +170,132 @@ def cpu_share(pid: int, seconds: float) -> float:
     return 100 * (cpu_of(pid) - before) / (time.monotonic() - began)
 
 
-def measure(program: Program, kubeconfig: Path, *, seconds: float, rate: int, viewed: bool) -> dict[str, list[float]]:
-    """Return the shares of a core by scene, of several rounds. viewed: alternate with three viewers."""
-    pid, found = program.process.pid, dict[str, list[float]]()
+def measure(program: Program, kubeconfig: Path, report: Report, *, who: str, seconds: float, rate: int) -> None:
+    """Measure one round: idle and under changes; with the console, also while three viewers read."""
+    pid = program.process.pid
 
-    def scene(name: str, figure: Callable[[], float]) -> None:
-        value = figure()
-        found.setdefault(name, []).append(value)
-        print(f"  {name}: {value:.2f} % of a core, {resident_of(pid):.1f} MB", flush=True)
+    def scene(name: str, who: str) -> None:
+        share = cpu_share(pid, seconds)
+        report.add(name, who, cpu_percent=share, resident_mb=resident_of(pid))
 
-    def both(name: str) -> None:
-        for _ in range(ROUNDS):
-            scene(f"{name}, no viewer", lambda: cpu_share(pid, seconds))
-            if viewed:
-                with Viewers(program.text(), VIEWED) as viewers:
-                    scene(f"{name}, three viewers", lambda: cpu_share(pid, seconds))
-                print(f"    {viewers.read / (seconds + SETTLE) / 1000:.1f} kB/s read", flush=True)
+    def scenes(name: str) -> None:
+        scene(name, who)
+        if who == WITH:
+            with Viewers(program.text(), VIEWED) as viewers:
+                scene(name, VIEWED_BY_THREE)
+            print(f"    {viewers.read / (seconds + SETTLE) / 1000:.1f} kB/s read", flush=True)
 
-    both("idle")
+    scenes("idle")
     with Churn(kubeconfig, rate) as churn:
-        both(f"{rate} changes/s")
-        print(f"  {churn.changes} changes, {churn.failed} failed", flush=True)
-    return found
+        scenes(f"{rate} changes/s")
+        print(f"    {churn.changes} changes, {churn.failed} failed", flush=True)
 
 
-async def show_under_churn(program: Program, kubeconfig: Path, profile: Path, *, rate: int, minutes: float) -> None:
-    """Show pages in Chromium, and print the memory of scripts and of the manager every half minute."""
+def costs(report: Report, noise: Noise, *, nodes: int, rounds: int, seconds: float, rate: int) -> None:
+    noise.measure()
+    for _ in range(rounds):
+        for console in (False, True):
+            with tempfile.TemporaryDirectory() as directory:
+                place = Path(directory) / "cluster"
+                with manager(place, nodes=nodes, console=console) as program:
+                    who = WITH if console else WITHOUT
+                    measure(program, place / "kubeconfig", report, who=who, seconds=seconds, rate=rate)
+            noise.measure()
+
+
+async def show_all(
+    program: Program, kubeconfig: Path, profile: Path, report: Report, *, rate: int, minutes: float
+) -> list[str]:
+    """Show all pages in tabs under changes. Return the complaints of the pages."""
     found = LINK.search(program.text())
     assert found is not None
+    tabs: dict[str, Page] = {}
     async with browser(profile) as new_page:
-        page = await new_page()
-        await page.open(found[0])
-        await page.until("!!document.querySelector('tbody')")
         with Churn(kubeconfig, rate) as churn:
-            began = time.monotonic()
-            for address in itertools.cycle(("tree", "controllers", "pods")):
-                await page.evaluate(f"document.querySelector('nav a[href$=\"/{address}\"]').click()")
-                await asyncio.sleep(15.0)
-                heap = await page.heap() / 1_000_000
-                memory = resident_of(program.process.pid)
+            for number, (name, address) in enumerate(PAGES.items()):
+                tab: Page = await new_page()
+                await tab.call("Emulation.setFocusEmulationEnabled", enabled=True)  # as if it were the visible tab
+                # A browser opens at most six connections to one host, and a page uses one all the time.
+                place = found[1] if number % 2 else found[1].replace("127.0.0.1", "localhost")
+                await tab.open(f"{place}/console/{address}#key={found[2]}")
+                await tab.until("!!document.querySelector('main table, main svg, main .timeline')")
+                assert not await tab.evaluate("document.hidden"), f"the tab of {name} is hidden"
+                tabs[name] = tab
+            began, before = time.monotonic(), churn.changes
+            for number in itertools.count(1):
+                await asyncio.sleep(max(0.0, began + number * SAMPLING - time.monotonic()))
                 at = time.monotonic() - began
-                print(f"  {at:.0f} s, {address}: {heap:.2f} MB of scripts, manager {memory:.1f} MB", flush=True)
+                for name, tab in tabs.items():
+                    report.add(name, CHROMIUM, scripts_mb=await tab.heap() / 1_000_000)
+                report.add(MANAGER, "kcm", resident_mb=resident_of(program.process.pid))
                 if at >= 60 * minutes:
                     break
-            # One page for a long time.
-            await page.open(f"{found[1]}/console/controllers")
-            for _ in range(round(2 * minutes)):
-                await asyncio.sleep(30.0)
-                print(f"  controllers: {await page.heap() / 1_000_000:.2f} MB of scripts", flush=True)
-            print(f"  {churn.changes} changes, {churn.failed} failed; complaints: {page.complaints}", flush=True)
+            shown = (churn.changes - before) / (time.monotonic() - began)
+            print(f"{shown:.0f} changes per second, {churn.failed} failed", flush=True)
+        return [f"{name}: {complaint}" for name, tab in tabs.items() for complaint in tab.complaints]
 
 
-def main() -> None:
+def growth(values: Sequence[float], tolerance: float) -> tuple[float, float]:
+    """Return by how many MB the median of the last third is above that of the first, and the growth that is flat."""
+    after = list(values)[round(WARM_UP / SAMPLING) :]
+    third = max(1, len(after) // 3)
+    first, last = statistics.median(after[:third]), statistics.median(after[-third:])
+    return last - first, max(tolerance, PART * first)
+
+
+def verdicts(report: Report) -> Iterator[tuple[str, bool]]:
+    for (name, _, figure), values in report.figures.items():
+        grown, allowed = growth(values, OF_MANAGER if name == MANAGER else OF_SCRIPTS)
+        flat = grown <= allowed
+        line = f"{name} {figure}: {values[0]:.2f} at first, {values[-1]:.2f} in the end, grown by {grown:+.2f} MB"
+        yield f"{line} ({'flat' if flat else f'more than {allowed:.2f}'})", flat
+
+
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--churn", action="store_true", help="show all pages under changes, and watch their memory")
     parser.add_argument("--nodes", type=int, default=1000)
-    parser.add_argument("--seconds", type=float, default=30.0)
-    parser.add_argument("--churn", type=int, default=300)
-    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each measurement")
+    parser.add_argument("--rate", type=int, default=300, help="changes per second")
+    parser.add_argument("--minutes", type=float, default=5.0, help="of --churn")
+    parser.add_argument("--keep", action="store_true", help="store the result in tests/bench/history")
     arguments = parser.parse_args()
-    medians: dict[str, float] = {}
-    for console in (False, True):
+    report, noise, info, failed = Report(), Noise(), run_info(), False
+    if arguments.churn:
+        noise.measure()
         with tempfile.TemporaryDirectory() as directory:
-            place = Path(directory) / "cluster"
-            with manager(place, nodes=arguments.nodes, console=console) as program:
-                print(f"console {'on' if console else 'off'}, {arguments.nodes} nodes", flush=True)
-                kubeconfig = place / "kubeconfig"
-                seconds, rate = arguments.seconds, arguments.churn
-                found = measure(program, kubeconfig, seconds=seconds, rate=rate, viewed=console)
-                for scene, shares in found.items():
-                    medians[f"console {'on' if console else 'off'}, {scene}"] = statistics.median(shares)
-                if console and arguments.minutes:
-                    profile = Path(directory) / "profile"
-                    asyncio.run(show_under_churn(program, kubeconfig, profile, rate=rate, minutes=arguments.minutes))
-    for scene, share in medians.items():
-        print(f"{scene:60} {share:6.2f} % of a core")
+            place, profile = Path(directory) / "cluster", Path(directory) / "profile"
+            with manager(place, nodes=arguments.nodes, console=True) as program:
+                shown = show_all(
+                    program,
+                    place / "kubeconfig",
+                    profile,
+                    report,
+                    rate=arguments.rate,
+                    minutes=arguments.minutes,
+                )
+                complaints = asyncio.run(shown)
+        noise.measure()
+        found = [*verdicts(report), *((complaint, False) for complaint in complaints)]
+        print("\n".join(line for line, _ in found))
+        failed = not all(flat for _, flat in found)
+    else:
+        costs(
+            report,
+            noise,
+            nodes=arguments.nodes,
+            rounds=arguments.rounds,
+            seconds=arguments.seconds,
+            rate=arguments.rate,
+        )
+        print(report.table())
+    if arguments.keep:
+        label = f"console-{'churn' if arguments.churn else 'cost'}-{arguments.nodes}-nodes"
+        run = {**info, "label": label, "rounds": arguments.rounds, "noise": noise.as_json()}
+        print(f"Stored in {keep({**run, 'figures': report.as_json()})}")
+    return int(failed)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
