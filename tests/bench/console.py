@@ -65,8 +65,10 @@ WITHOUT, WITH, VIEWED_BY_THREE = "--console=false", "no viewer", "three viewers"
 
 
 @contextmanager
-def manager(directory: Path, *, nodes: int, console: bool) -> Iterator[Program]:
+def manager(directory: Path, *more: str, nodes: int, console: bool) -> Iterator[Program]:
+    """Run the embedded cluster until its nodes are ready, and until the end of the block. more: flags."""
     flags = ["--embedded-in-memory", f"--embedded-dir={directory}", f"--hollow-nodes={nodes}", "--hollow-zones=10"]
+    flags += more
     command = [sys.executable, "-P", "-m", "kcm.actors.command", *flags, f"--console={str(console).lower()}"]
     program = spawn(command, directory.parent / f"log-{console}")
     with ending(program):
@@ -224,6 +226,7 @@ async def show_all(
             began, before = time.monotonic(), churn.changes
             for number in itertools.count(1):
                 await asyncio.sleep(max(0.0, began + number * SAMPLING - time.monotonic()))
+                assert program.running, program.text()[-2000:]
                 at = time.monotonic() - began
                 for name, tab in tabs.items():
                     report.add(name, CHROMIUM, scripts_mb=await tab.heap() / 1_000_000)
@@ -264,9 +267,10 @@ def main() -> int:
     report, noise, info, failed = Report(), Noise(), run_info(), False
     if arguments.churn:
         noise.measure()
-        with tempfile.TemporaryDirectory() as directory:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:  # Chromium may still write there
             place, profile = Path(directory) / "cluster", Path(directory) / "profile"
-            with manager(place, nodes=arguments.nodes, console=True) as program:
+            # A manager that loses its Lease on a busy machine would end.
+            with manager(place, "--leader-elect=false", nodes=arguments.nodes, console=True) as program:
                 shown = show_all(
                     program,
                     place / "kubeconfig",

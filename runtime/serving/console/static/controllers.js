@@ -9,6 +9,9 @@ export const topic = () => "system";
 
 const since = (at) => (at ? duration(now() - at) : "–");
 
+// A controller is skipped because of a flag or a feature gate, which is its reason.
+const reason = (row) => (row.state === "Skipped" && row.reason ? `needs ${row.reason}` : row.reason);
+
 export class View extends Component {
   constructor() {
     super();
@@ -39,7 +42,7 @@ function All({ controllers, brake }) {
     <${Table} caption="Controllers" rows=${controllers} keyOf=${(row) => row.name} filter=${(row) => `${row.name} ${row.state}`}
       columns=${[
         { id: "name", title: "Controller", sort: (row) => row.name, cell: (row) => controllerLink(row.name) },
-        { id: "state", title: "State", sort: (row) => row.state, cell: (row) => html`<${State} value=${row.state} title=${row.reason} />` },
+        { id: "state", title: "State", sort: (row) => row.state, cell: (row) => html`<${State} value=${row.state} title=${reason(row)} />` },
         { id: "queued", title: "Queued", number: true, sort: (row) => row.queued, cell: (row) => count(row.queued) },
         { id: "delayed", title: "Delayed", number: true, sort: (row) => row.delayed, cell: (row) => count(row.delayed) },
         { id: "work", title: "In work", number: true, sort: (row) => row.inWork, cell: (row) => count(row.inWork) },
@@ -47,7 +50,7 @@ function All({ controllers, brake }) {
         { id: "rate", title: "Reconciled", number: true, sort: (row) => row.rate || 0, cell: (row) => rate(row.rate) },
         { id: "failed", title: "Failed", number: true, sort: (row) => row.failed, cell: (row) => count(row.failed) },
         { id: "restarts", title: "Restarts", number: true, sort: (row) => row.restarts, cell: (row) => count(row.restarts) },
-        { id: "problem", title: "Problem", cell: (row) => row.problem || row.reason },
+        { id: "problem", title: "Problem", cell: (row) => row.problem || reason(row) },
       ]} />`;
 }
 
@@ -73,7 +76,7 @@ class One extends Component {
     const useful = { pause: row.enabled && !row.paused, resume: row.paused, restart: row.enabled, disable: row.enabled, enable: !row.enabled && row.state !== "Skipped", drain: row.enabled };
     const allowed = VERBS.filter((verb) => may[this.path(verb)]);
     return html`
-      <p><${State} value=${row.state} /> ${row.reason}</p>
+      <p><${State} value=${row.state} /> ${reason(row)}</p>
       ${row.problem && html`<${Notice} kind="bad">${row.problem}<//>`}
       ${error && html`<${Notice} kind="bad">${error}<//>`}
       <div class="choices" role="group" aria-label="Control">
