@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded, only
 from kcm.protocols.conditions import is_true
 from kcm.protocols.csi import attached_names, attached_volume, csi_source, in_use_names, is_attached, is_single_node
 from kcm.protocols.nodes import has_out_of_service_taint
@@ -26,7 +26,7 @@ class AttachedWhereAllowed:
     """
 
     name = "an exclusive volume is attached to one node"
-    observes = (Committed, Handled)
+    observes = (only(Committed, VOLUMES, NODES, ATTACHMENTS), only(Handled, CLIENT))
 
     def __init__(self) -> None:
         self._volumes: dict[str, Object] = {}
@@ -90,7 +90,7 @@ class DetachedWhenUnused:
     """
 
     name = "a volume is detached when it is unused, or by force"
-    observes = (Committed, Handled)
+    observes = (only(Committed, PODS, NODES, VOLUMES, CLAIMS), only(Handled, CLIENT))
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock

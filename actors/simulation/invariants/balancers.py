@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kcm.actors.controllers.cloud.service_lb.load_balancers import has_finalizer
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, decoded, only
 from kcm.actors.simulation.invariants.ownership import storage_of
 from kcm.protocols.objects import uid_of
 from kcm.protocols.resources import SERVICES
@@ -16,7 +16,7 @@ class BalancersAreGuarded:
     """Invariant: a Service is not deleted and keeps its finalizer while the cloud has a load balancer for it."""
 
     name = "load balancers are cleaned up first"
-    observes = (Committed,)
+    observes = (only(Committed, storage_of(SERVICES)),)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cloud = cluster.cloud

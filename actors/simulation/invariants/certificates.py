@@ -8,11 +8,12 @@ from typing import Any
 
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, Submitted, decoded, shown
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, Submitted, decoded, only, shown
 from kcm.protocols.messages.commands import Delete
 from kcm.protocols.objects import Object, decode_object, metadata, name_of, uid_of
 from kcm.protocols.times import parse_time
 from kcm.runtime.apiserver.registry.users import Access, User
+from kcm.runtime.apiserver.storage.store import StoreChange
 from kcm.runtime.simulation.keys import PemKeyPair
 
 STORAGE = "certificatesigningrequests.certificates.k8s.io"
@@ -30,12 +31,11 @@ def _conditions(request: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     return _status(request).get("conditions") or ()
 
 
-def _written(observation: Observation) -> Iterator[tuple[Object, Object]]:
+def _written(changes: Sequence[StoreChange]) -> Iterator[tuple[Object, Object]]:
     """Yield (new version, previous version) of each written request. The previous version of a new request is {}."""
-    if isinstance(observation, Committed):
-        for change in observation.changes:
-            if change.storage == STORAGE and change.type != "DELETED":
-                yield decoded(change.raw), decoded(change.previous) if change.previous else {}
+    for change in changes:
+        if change.storage == STORAGE and change.type != "DELETED":
+            yield decoded(change.raw), decoded(change.previous) if change.previous else {}
 
 
 def _asked(request: Mapping[str, Any]) -> Any:
@@ -48,12 +48,15 @@ class OnlyKubeletsAreApproved:
     """Invariant: automatic approval is limited to client certificates of nodes that an authorized user requests."""
 
     name = "only certificates of kubelets are approved automatically"
+    observes = (only(Committed, STORAGE),)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
 
     def observe(self, observation: Observation, fail: Fail) -> None:
-        for after, before in _written(observation):
+        if not isinstance(observation, Committed):
+            return
+        for after, before in _written(observation.changes):
             known = {condition["type"] for condition in _conditions(before)}
             for condition in _conditions(after):
                 if condition["type"] == "Approved" and condition.get("reason") == "AutoApproved":
@@ -92,6 +95,7 @@ class SignedAsApproved:
     """
 
     name = "certificates match approved requests"
+    observes = (only(Committed, STORAGE),)
 
     def __init__(self, authorities: Sequence[PemKeyPair], current: Callable[[], PemKeyPair]) -> None:
         """Initialise the invariant.
@@ -103,7 +107,9 @@ class SignedAsApproved:
         self._replaced: dict[str, int] = {}  # uid → number of authorities replaced before the request was created
 
     def observe(self, observation: Observation, fail: Fail) -> None:
-        for after, before in _written(observation):
+        if not isinstance(observation, Committed):
+            return
+        for after, before in _written(observation.changes):
             if not before and (now := self._current()) in self._authorities:
                 self._replaced[uid_of(after)] = self._authorities.index(now)
             made, there = (_status(request).get("certificate") for request in (after, before))
@@ -158,7 +164,7 @@ class OnlyOverdueRequestsAreCleaned:
     """Invariant: the cleaner deletes a CertificateSigningRequest only if it is overdue in its informer cache."""
 
     name = "only overdue certificate requests are deleted"
-    observes = (Submitted,)
+    observes = (only(Submitted, CLEANER),)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -181,7 +187,7 @@ class OnlyOldPodRequestsAreCleaned:
     """Invariant: the cleaner deletes a PodCertificateRequest only if it is old enough in its informer cache."""
 
     name = "no PodCertificateRequest is deleted early"
-    observes = (Submitted,)
+    observes = (only(Submitted, POD_CLEANER),)
 
     def __init__(self, cluster: SimulatedCluster, life: float) -> None:
         """Initialise the invariant. life: minimum age of a request when it is deleted, in seconds."""

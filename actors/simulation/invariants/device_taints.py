@@ -12,7 +12,7 @@ from kcm.actors.app.system import ControllerSystem
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.known_state import handling_delay
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, Submitted, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, Submitted, decoded, only
 from kcm.protocols.messages.commands import Delete
 from kcm.protocols.objects import Object, decode_object, key_of, namespace_of, uid_of
 from kcm.protocols.resources import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
@@ -101,7 +101,10 @@ class DeviceEvictionsHaveACause:
     """
 
     name = "evictions from tainted devices have a cause"
-    observes = (Committed, Submitted)
+    observes = (
+        only(Committed, *(resource.name for resource in RESOURCES)),
+        only(Submitted, controller_name(CONTROLLER)),
+    )
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from kcm.actors.hollow.scheduler.devices.claim_facts import claim_references, devices_of
 from kcm.actors.hollow.scheduler.devices.extended_resources import extended_names
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded, facts_of_pod, only
 from kcm.protocols.conditions import is_true
 from kcm.protocols.node_affinity import terms_of
 from kcm.protocols.objects import Key, Object, is_deleting, make_key, name_of, namespace_of, uid_of
-from kcm.protocols.pods import is_terminal, pod_facts
+from kcm.protocols.pods import is_terminal
 from kcm.protocols.resource_claims import allocation_of, extended_claim_name, is_reserved_for
 from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
@@ -23,7 +23,7 @@ class DevicesAllocatedOnce:
     """
 
     name = "a device is allocated once"
-    observes = (Committed, Handled)
+    observes = (only(Committed, CLAIMS, PODS), only(Handled, SCHEDULER))
 
     def __init__(self) -> None:
         self._claims: dict[Key, Object] = {}
@@ -93,7 +93,7 @@ class PriorityOfVictims:
     """Invariant: the scheduler deletes a pod only for a pending pod of higher priority, and marks it before."""
 
     name = "only pods of lower priority are preempted"
-    observes = (Committed, Handled)
+    observes = (only(Committed, PODS), only(Handled, SCHEDULER))
 
     def __init__(self) -> None:
         self._pending: dict[str, int] = {}  # by uid: priority of a pod that is not bound
@@ -111,7 +111,7 @@ class PriorityOfVictims:
 
     def _pod_changed(self, change: StoreChange) -> None:
         pod = decoded(change.raw)
-        if change.type == DELETED or pod["spec"].get("nodeName") or is_terminal(pod_facts(pod)):
+        if change.type == DELETED or pod["spec"].get("nodeName") or is_terminal(facts_of_pod(change.raw)):
             self._pending.pop(uid_of(pod), None)
         else:
             self._pending[uid_of(pod)] = pod["spec"].get("priority") or 0

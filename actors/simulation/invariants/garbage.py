@@ -7,7 +7,7 @@ from typing import Any
 
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.observer import Fail, Observation, Submitted, shown
+from kcm.actors.simulation.invariants.observer import Fail, Observation, Submitted, only, shown
 from kcm.protocols.messages.commands import Delete
 from kcm.protocols.objects import (
     Key,
@@ -61,7 +61,7 @@ class OnlyOrphansAreCollected:
     """
 
     name = "only objects without owners are collected"
-    observes = (Submitted,)
+    observes = (only(Submitted, COLLECTOR),)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

@@ -17,6 +17,7 @@ from kcm.actors.simulation.invariants.observer import (
     ProcessStarted,
     Sent,
     decoded,
+    only,
 )
 from kcm.protocols.objects import labels_of
 from kcm.protocols.resources import LEASES
@@ -47,7 +48,7 @@ class NoWriteWithoutGroupLease:
     """
 
     name = "no write without the lease of the group"
-    observes = (ProcessStarted, Sent, Entitled, Committed)
+    observes = (ProcessStarted, Sent, Entitled, only(Committed, LEASES.name))
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -95,7 +96,7 @@ class GroupsComeToRest:
     """
 
     name = "groups come to rest"
-    observes = (Committed,)
+    observes = (only(Committed, LEASES.name),)
 
     def __init__(self, cluster: SimulatedCluster, *, after: float) -> None:
         """Create it. after: virtual seconds from which on groups must rest."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kcm.actors.hollow.behaviour import has_csi_driver
 from kcm.actors.hollow.kubelet.volumes import has_begun, mounted_names
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded, only
 from kcm.protocols.csi import attached_names, csi_source, in_use_names, is_attached, requires_attach
 from kcm.protocols.objects import Key, Object, finalizers_of, is_deleting, key_of, name_of, uid_of
 from kcm.protocols.pods import is_terminal, pod_facts
@@ -26,7 +26,7 @@ class MountedWhileUsed:
     """
 
     name = "volumes of hollow pods are attached before they are used, and reported while they are used"
-    observes = (Committed, Handled)
+    observes = (only(Committed, PODS, NODES, CLAIMS, VOLUMES, DRIVERS), only(Handled, KUBELET, ATTACHER))
 
     def __init__(self) -> None:
         self._objects: dict[str, dict[Key, Object]] = {

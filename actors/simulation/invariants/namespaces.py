@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.observer import Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Fail, Handled, Observation, decoded, only
 from kcm.protocols.objects import Object, finalizers_of, is_deleting
 from kcm.protocols.resources import NAMESPACES, PODS, Resource
 from kcm.runtime.client.api import Request
@@ -21,7 +21,7 @@ class NamespacesAreEmptiedInOrder:
     """
 
     name = "namespaces are emptied in order"
-    observes = (Handled,)
+    observes = (only(Handled, CLIENT),)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

@@ -10,8 +10,10 @@ with a name and a method `observe`. Every run creates new invariants, because th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, get_args
 
 from msgspec import Struct
@@ -20,7 +22,7 @@ from msgspec.structs import replace
 from kcm.actors.app.system import ControllerSystem
 from kcm.actors.reconciliation.actor_names import DISPATCHER, cluster_of_elector, group_of_elector, is_recorder
 from kcm.actors.simulation import SimulatedCluster
-from kcm.protocols.codec import decode, unpack
+from kcm.protocols.codec import unpack
 from kcm.protocols.messages.calls import Call
 from kcm.protocols.messages.cloud import CloudCall
 from kcm.protocols.messages.commands import Command, Submit
@@ -28,7 +30,8 @@ from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.lifecycle import Attached, LeaseHeld
 from kcm.protocols.messages.outcomes import Outcome, Settled
 from kcm.protocols.objects import Key, Object, decode_object
-from kcm.protocols.resources import cluster_path
+from kcm.protocols.pods import PodFacts, pod_facts
+from kcm.protocols.resources import cluster_path, split_cluster
 from kcm.runtime.apiserver.storage.store import StoreChange
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.tables.entry import Entry
@@ -41,6 +44,12 @@ DECODED = 256  # decoded versions of objects to keep
 def decoded(raw: bytes) -> Object:
     """Decode an object of a StoreChange. Invariants share the result, and must not modify it."""
     return decode_object(raw)
+
+
+@lru_cache(maxsize=DECODED)
+def facts_of_pod(raw: bytes) -> PodFacts:
+    """Return the facts of a pod in a StoreChange, which many invariants compare."""
+    return pod_facts(decoded(raw))
 
 
 def shown(system: ControllerSystem, resource_id: str, key: Key) -> Entry | None:
@@ -166,12 +175,48 @@ Observation = (
 )
 OBSERVATIONS: tuple[type, ...] = get_args(Observation)
 Fail = Callable[[str], None]  # records a violation with this text
+Selected = tuple[type, frozenset[str]]  # type of observations, and their subjects
+
+
+def only(kind: type, *subjects: str) -> Selected:
+    """Select the observations of a type that have one of these subjects, for Invariant.observes.
+
+    The subjects of a Committed are the resources of its changes, as in StoreChange.storage but without the cluster. The
+    subject of a Sent or a Handled is its client, and that of the other observations of commands and events the name of
+    the actor.
+    """
+    return kind, frozenset(subjects)
+
+
+def _storages(committed: Committed) -> Hashable:
+    changes = committed.changes
+    return changes[0].storage if len(changes) == 1 else frozenset([change.storage for change in changes])
+
+
+_SUBJECTS: Mapping[type, Callable[[Any], Hashable]] = MappingProxyType(
+    {
+        Committed: _storages,
+        Handled: attrgetter("client"),
+        Sent: attrgetter("client"),
+        Submitted: attrgetter("submit.sender"),
+        OutcomeReceived: attrgetter("sender"),
+        Recorded: attrgetter("sender"),
+        Admitted: attrgetter("name"),
+    }
+)
+
+
+def _subject_of(observation: Observation) -> Hashable:
+    """Return the subject of an observation: a text, or several of a Committed with changes of several resources."""
+    find = _SUBJECTS.get(type(observation))
+    return "" if find is None else find(observation)
 
 
 class Invariant(Protocol):
     """Condition that must be met at every moment of a run.
 
     The optional attribute `observes` is a tuple of types: only observations of these types are passed to the invariant.
+    `only`, instead of a type, selects some of its observations, because most invariants are about few resources.
     """
 
     @property
@@ -181,9 +226,21 @@ class Invariant(Protocol):
         """Check an observation, and call `fail` with a text for each violation. Observations are passed in order."""
 
 
-def _observed(invariant: Invariant) -> tuple[type, ...]:
-    observes: tuple[type, ...] = getattr(invariant, "observes", OBSERVATIONS)
-    return observes
+def _observed(invariant: Invariant) -> dict[type, frozenset[str] | None]:
+    """Return the subjects that an invariant observes, by type of the observations; None for all subjects."""
+    observes: tuple[type | Selected, ...] = getattr(invariant, "observes", OBSERVATIONS)
+    return dict(chosen if isinstance(chosen, tuple) else (chosen, None) for chosen in observes)
+
+
+def _is_selected(kind: type, subject: Hashable, chosen: frozenset[str] | None) -> bool:
+    """Report whether an observation is among the selected ones. chosen: subjects of this type; None for all."""
+    if chosen is None or kind is not Committed:
+        return chosen is None or subject in chosen
+    storages: Collection[str] = subject if isinstance(subject, frozenset) else (str(subject),)
+    return any(split_cluster(storage)[1] in chosen for storage in storages)
+
+
+_Call = tuple[Callable[[Observation, Fail], None], Fail]  # an invariant's `observe`, and its second argument
 
 
 class Violation(Struct, frozen=True):
@@ -215,7 +272,8 @@ class InvariantChecker:
         calls = [
             (_observed(invariant), (invariant.observe, partial(self.fail, invariant.name))) for invariant in invariants
         ]
-        self._calls = {kind: [call for kinds, call in calls if kind in kinds] for kind in OBSERVATIONS}
+        self._calls = {kind: [(seen[kind], call) for seen, call in calls if kind in seen] for kind in OBSERVATIONS}
+        self._calls_about: dict[tuple[type, Hashable], list[_Call]] = {}  # by type and subject of an observation
         self._observed = [(invariant.name, _observed(invariant)) for invariant in invariants]
         self._passed = dict.fromkeys(OBSERVATIONS, 0)  # number of observations, by type
         self._commands: dict[tuple[str, str, int, int], Command] = {}  # (process, sender, ticket, index)
@@ -229,7 +287,7 @@ class InvariantChecker:
 
     @property
     def checked(self) -> Counter[str]:
-        """Return the number of checks by invariant: the observations that were passed to it, plus `elsewhere`."""
+        """Return the number of checks by invariant: the observations of its types, plus `elsewhere`."""
         checked = Counter(self.elsewhere)
         for name, kinds in self._observed:
             if passed := sum(self._passed[kind] for kind in kinds):
@@ -239,7 +297,12 @@ class InvariantChecker:
     def _pass_on(self, observation: Observation) -> None:
         kind = type(observation)
         self._passed[kind] += 1
-        for observe, fail in self._calls[kind]:
+        about = kind, _subject_of(observation)
+        calls = self._calls_about.get(about)
+        if calls is None:
+            calls = [call for chosen, call in self._calls[kind] if _is_selected(*about, chosen)]
+            self._calls_about[about] = calls
+        for observe, fail in calls:
             observe(observation, fail)
         for watch in self.watching:
             watch(observation)
@@ -264,6 +327,7 @@ class InvariantChecker:
 
     def _started(self, process: str, system: ControllerSystem) -> None:
         self._pass_on(ProcessStarted(process, system))
+        decode = system.actors.decoder.decode
 
         def tap(sender: str, receiver: str, frame: bytes) -> None:
             to_recorder = is_recorder(receiver)

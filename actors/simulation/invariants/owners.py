@@ -104,7 +104,7 @@ class Owners:
 
 def adopter(command: Command) -> tuple[str, OwnerRef] | None:
     """Return (namespace, new owner) if the command is a patch by which an owner adopts a pod; otherwise None."""
-    if not isinstance(command, Patch) or command.resource != PODS.id:
+    if not isinstance(command, Patch) or command.resource != PODS.id or b'"ownerReferences"' not in command.body:
         return None
     owner = controller_of(decode_object(command.body))
     return None if owner is None else (split_key(command.key)[0], owner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, decoded, only
 from kcm.protocols.objects import Object, metadata, name_of, uid_of
 from kcm.protocols.resources import VALIDATING_ADMISSION_POLICIES
 from kcm.runtime.apiserver.storage.store import DELETED
@@ -71,7 +71,7 @@ class ChecksMatchTheGeneration:
     """Invariant: the warnings in a status are those of the generation that it names, and no check is repeated."""
 
     name = "type checks match the generation of the policy"
-    observes = (Committed,)
+    observes = (only(Committed, VALIDATING_ADMISSION_POLICIES.name),)
 
     def __init__(self) -> None:
         self._policies: dict[tuple[str, int], Object] = {}  # by uid and generation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, decoded, only
 from kcm.protocols.objects import (
     Key,
     Object,
@@ -66,7 +66,7 @@ class QuotasAreNotExceeded:
     """
 
     name = "no quota is exceeded"
-    observes = (Committed,)
+    observes = (only(Committed, *COUNTED, RESOURCE_QUOTAS.name),)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -120,7 +120,7 @@ class QuotaUsageExisted:
     """
 
     name = "counted usage of a quota existed"
-    observes = (Committed,)
+    observes = (only(Committed, *COUNTED, RESOURCE_QUOTAS.name),)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kcm.actors.controllers.devices.resource_claim.claims import is_done
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded, facts_of_pod, only
 from kcm.protocols.objects import Object, annotations_of, controller_of, finalizers_of, is_deleting, key_of, uid_of
-from kcm.protocols.pods import pod_facts
 from kcm.protocols.resource_claims import (
     DELETE_PROTECTION,
     POD_CLAIM_NAME,
@@ -30,7 +29,7 @@ class ClaimsServeTheirPods:
     """
 
     name = "a claim is not taken from a pod that may run"
-    observes = (Committed, Handled)
+    observes = (only(Committed, PODS), only(Handled, CLIENT))
 
     def __init__(self) -> None:
         self._running: set[str] = set()  # uids of pods that may run
@@ -49,7 +48,7 @@ class ClaimsServeTheirPods:
 
     def _pod_changed(self, change: StoreChange) -> None:
         pod = decoded(change.raw)
-        if change.type == DELETED or is_done(pod_facts(pod)):
+        if change.type == DELETED or is_done(facts_of_pod(change.raw)):
             self._running.discard(uid_of(pod))
         else:
             self._running.add(uid_of(pod))
@@ -84,7 +83,7 @@ class OneClaimForEachEntry:
     """
 
     name = "an entry of a pod has one claim"
-    observes = (Committed, Handled)
+    observes = (only(Committed, CLAIMS), only(Handled, CLIENT))
 
     def __init__(self) -> None:
         self._claims: dict[str, Object] = {}  # by uid

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kcm.actors.simulation.invariants.observer import Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Fail, Handled, Observation, decoded, only
 from kcm.protocols.objects import Object, labels_of, metadata, name_of
 from kcm.runtime.apiserver.storage.store import DELETED
 
@@ -44,7 +44,7 @@ class OnlyAggregatedRulesAreWritten:
     """
 
     name = "only rules of aggregated roles are written"
-    observes = (Handled,)
+    observes = (only(Handled, AGGREGATOR),)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if not isinstance(observation, Handled) or observation.client != AGGREGATOR:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded, only
 from kcm.protocols.objects import Key, Object, finalizers_of, is_deleting, metadata, name_of
 from kcm.protocols.service_cidrs import contains_address, is_allocated, networks_of, parse_address
 from kcm.protocols.times import parse_time
@@ -27,7 +27,7 @@ class AddressesKeepTheirRange:
     """
 
     name = "addresses keep their ServiceCIDR"
-    observes = (Committed, Handled)
+    observes = (only(Committed, CIDRS, ADDRESSES), only(Handled, CLIENT))
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -105,7 +105,7 @@ class ClusterIpsAreReserved:
     """Invariant: no two Services have the same cluster IP. The IPAddress of each cluster IP refers to its Service."""
 
     name = "cluster IPs are reserved"
-    observes = (Committed,)
+    observes = (only(Committed, SERVICES, ADDRESSES),)
 
     def __init__(self) -> None:
         self._services: dict[Key, tuple[str, ...]] = {}

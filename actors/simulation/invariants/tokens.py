@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded, only
 from kcm.protocols.objects import Object, key_of, metadata, name_of
 from kcm.protocols.times import parse_time
 from kcm.runtime.apiserver.storage.store import DELETED
@@ -70,7 +70,7 @@ class OnlySignaturesChange:
     """Invariant: the signer changes only signatures, which are valid for the content and a present or former token."""
 
     name = "only valid signatures are written"
-    observes = (Handled, Committed)
+    observes = (only(Handled, SIGNER), only(Committed, "secrets"))
 
     def __init__(self) -> None:
         self._keys: dict[str, set[bytes]] = {}  # by token id: current and former keys

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded, only
 from kcm.protocols.conditions import find_condition
 from kcm.protocols.objects import Object, make_key, name_of
 from kcm.protocols.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, STORAGE_VERSION_MIGRATIONS, STORAGE_VERSIONS
@@ -68,7 +68,7 @@ class MigrationsFollowOneAnother:
     """
 
     name = "migrations of a resource follow one another"
-    observes = (Committed,)
+    observes = (only(Committed, STORAGE_VERSION_MIGRATIONS.name),)
 
     def __init__(self) -> None:
         self._migrations: dict[str, Object] = {}
@@ -114,7 +114,7 @@ class MigrationsOfServedResourcesSucceed:
     """
 
     name = "migrations of served resources succeed"
-    observes = (Committed,)
+    observes = (only(Committed, STORAGE_VERSION_MIGRATIONS.name),)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -159,7 +159,7 @@ class OnlyLostServersAreRemoved:
     """
 
     name = "only lost API servers are removed"
-    observes = (Handled,)
+    observes = (only(Handled, COLLECTOR),)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from kcm.actors.controllers.storage.shared.expansion import allocated_storage
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, Recorded, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, Recorded, decoded, only
 from kcm.protocols.objects import (
     Key,
     Object,
@@ -51,7 +51,7 @@ class BoundOnce:
     """
 
     name = "a volume is bound to one claim and stays bound"
-    observes = (Committed, Handled)
+    observes = (only(Committed, CLAIMS, VOLUMES), only(Handled, BINDER, PROVISIONER))
 
     def __init__(self) -> None:
         self._claims: dict[str, Object] = {}  # by uid
@@ -128,7 +128,7 @@ class ProtectedWhileUsed:
     """
 
     name = "volumes and claims are protected while used"
-    observes = (Committed, Handled)
+    observes = (only(Committed, CLAIMS, PODS), only(Handled, OF_CLAIMS, OF_VOLUMES))
 
     def __init__(self) -> None:
         self._placed: dict[str, tuple[Object, int]] = {}  # by uid: pod with claims, and the revision of its binding
@@ -177,7 +177,7 @@ class ClaimsOfEphemeralVolumes:
     """
 
     name = "claims of ephemeral volumes follow their templates"
-    observes = (Committed, Handled)
+    observes = (only(Committed, PODS), only(Handled, EPHEMERAL))
 
     def __init__(self) -> None:
         self._pods: dict[str, Object] = {}  # by uid, deleted pods included
@@ -231,7 +231,7 @@ class ExpansionsGoForward:
     """
 
     name = "expansions go forward"
-    observes = (Committed,)
+    observes = (only(Committed, VOLUMES, CLAIMS),)
 
     def __init__(self) -> None:
         self._claims: dict[str, Object] = {}  # by uid
@@ -278,7 +278,7 @@ class SharedVolumesOnly:
     """Invariant: a pod is warned of SELinux conflicts only with a pod of its namespace that uses one of its claims."""
 
     name = "SELinux warnings are about pods that share volumes"
-    observes = (Committed, Recorded)
+    observes = (only(Committed, PODS), Recorded)
 
     def __init__(self) -> None:
         self._claims: dict[Key, set[Key]] = {}  # of each pod that ever had this key

@@ -69,6 +69,13 @@ def roles(*, gated: bool = False) -> Mapping[str, frozenset[Right]]:
     return {**rights, ELECTIONS: rights[MANAGER] | frozenset(_rights(locking))}
 
 
+@cache
+def _rights_of(client: str) -> tuple[frozenset[Right], bool] | None:
+    """Return the rights of a client with feature gates, and whether some are for named objects; None without a role."""
+    rights = roles(gated=True).get(MANAGER if client in AS_MANAGER else client)
+    return None if rights is None else (rights, any(right.name for right in rights))
+
+
 def _rights(role: Object) -> Iterator[Right]:
     for rule in rules_in(role):
         for verb, group, resource, name in product(rule.verbs, rule.groups, rule.resources, rule.names or ("",)):
@@ -118,10 +125,12 @@ class WithinItsRole:
         if not isinstance(observation, Sent):
             return
         client, request = observation.client, observation.request
-        rights, wanted = roles(gated=True).get(MANAGER if client in AS_MANAGER else client), wanted_right(request)
-        if rights is None or wanted is None or wanted.resource == OF_ALL_USERS:
+        found = _rights_of(client)
+        wanted = None if found is None else wanted_right(request)
+        if found is None or wanted is None or wanted.resource == OF_ALL_USERS:
             return
-        if not any(right.name for right in rights):
+        rights, has_names = found
+        if not has_names:
             wanted = wanted._replace(name="")
         if (client, wanted) not in self._known:
             self._known[client, wanted] = may(rights, wanted)

@@ -24,6 +24,8 @@ from kcm.actors.simulation.invariants.observer import (
     ProcessStarted,
     Submitted,
     decoded,
+    facts_of_pod,
+    only,
 )
 from kcm.actors.simulation.invariants.ownership import OwnershipIndex, Owns, storage_of
 from kcm.protocols.messages.commands import Get, List
@@ -37,7 +39,7 @@ from kcm.protocols.objects import (
     split_key,
     uid_of,
 )
-from kcm.protocols.pods import is_active, pod_facts
+from kcm.protocols.pods import is_active
 from kcm.protocols.resources import PODS
 from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 from kcm.runtime.faults.vocabulary import FaultKind
@@ -85,7 +87,6 @@ class LiveReadsHaveACause:
     """
 
     name = "a live read has a cause"
-    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
 
     def __init__(self, ownership: OwnershipIndex) -> None:
         self._ownership = ownership
@@ -101,6 +102,13 @@ class LiveReadsHaveACause:
         self._read_versions: dict[
             tuple[str, str, str, Key], int
         ] = {}  # by process and sender: version that was read last
+        self.observes = (
+            ProcessStarted,
+            only(Submitted, *ownership.senders),
+            only(OutcomeReceived, *ownership.senders),
+            Admitted,
+            only(Committed, *self._storages),
+        )
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -286,8 +294,8 @@ class CallsInProportion:
 
     def _pod(self, change: StoreChange, *, ours: bool) -> None:
         pod = decoded(change.raw)
-        before = None if change.type == ADDED else pod_facts(decoded(change.previous))
-        after = None if change.type == DELETED else pod_facts(pod)
+        before = None if change.type == ADDED else facts_of_pod(change.previous)
+        after = None if change.type == DELETED else facts_of_pod(change.raw)
         was, is_now = before is not None and is_active(before), after is not None and is_active(after)
         was_ready, is_ready = before is not None and before.ready, after is not None and after.ready
         if was != is_now or was_ready != is_ready or change.type == DELETED:

@@ -23,6 +23,7 @@ from kcm.actors.simulation.invariants.observer import (
     ProcessStarted,
     Submitted,
     decoded,
+    only,
 )
 from kcm.actors.simulation.invariants.owners import Owners, adopter
 from kcm.actors.simulation.invariants.ownership import OwnershipIndex
@@ -160,7 +161,7 @@ class NoPodTooMany:
     """
 
     name = "pods are created and deleted only up to the requested number"
-    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
+    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, only(Committed, PODS.plural))
 
     def __init__(self, cluster: SimulatedCluster, ownership: OwnershipIndex) -> None:
         self._ownership = ownership

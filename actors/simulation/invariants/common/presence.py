@@ -27,13 +27,15 @@ from kcm.actors.simulation.invariants.observer import (
     ProcessStarted,
     Submitted,
     decoded,
+    facts_of_pod,
+    only,
 )
 from kcm.actors.simulation.invariants.owners import Owners
 from kcm.actors.simulation.invariants.ownership import OwnershipIndex, storage_of
 from kcm.protocols.messages.commands import Create, Get, Submit, Update
 from kcm.protocols.messages.outcomes import Done
 from kcm.protocols.objects import Key, controller_of, decode_object, make_key, uid_of
-from kcm.protocols.pods import is_active, pod_facts
+from kcm.protocols.pods import is_active
 from kcm.protocols.resources import PODS
 from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 from kcm.runtime.tables.table import Table
@@ -87,7 +89,6 @@ class NeverMorePodsThanWanted:
     """Invariant: after the creation of a pod, its owner has no more active pods than it requests."""
 
     name = "never more pods than requested"
-    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Handled, Committed)
 
     def __init__(self, cluster: SimulatedCluster, ownership: OwnershipIndex) -> None:
         self._ownership = ownership
@@ -102,6 +103,14 @@ class NeverMorePodsThanWanted:
         )  # number of creations without an outcome, by process and request
         self._active: dict[str, dict[str, _Active]] = {}  # by the owner's uid and the pod's
         self._owner: dict[str, str] = {}  # uid of the owner of each active pod, by uid
+        self.observes = (
+            ProcessStarted,
+            only(Submitted, *ownership.pod_senders),
+            only(OutcomeReceived, *ownership.pod_senders),
+            Admitted,
+            Handled,
+            only(Committed, *self._kinds, PODS.plural),
+        )
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -165,7 +174,7 @@ class NeverMorePodsThanWanted:
         pod = decoded(change.raw)
         owner_ref = controller_of(pod)
         now = owner_ref.uid if owner_ref is not None else ""
-        if change.type == DELETED or not is_active(pod_facts(pod)):
+        if change.type == DELETED or not is_active(facts_of_pod(change.raw)):
             now = ""
         uid = uid_of(pod)
         before = self._owner.pop(uid, "")

@@ -26,6 +26,8 @@ from kcm.actors.simulation.invariants.observer import (
     Sent,
     Submitted,
     decoded,
+    facts_of_pod,
+    only,
 )
 from kcm.protocols.csi import requires_attach
 from kcm.protocols.messages.calls import Call
@@ -97,7 +99,7 @@ class NoWriteWithoutLease:
     """
 
     name = "no write without the lease"
-    observes = (ProcessStarted, Sent, Called, Entitled, Committed)
+    observes = (ProcessStarted, Sent, Called, Entitled, only(Committed, LEASES.name))
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -152,6 +154,9 @@ class NoWriteWithoutLease:
             fail(f"{who} begins {what}, but the lease has expired")
 
 
+_Asked = tuple[str, str, str, bytes]  # process, client, path or call, and body or arguments
+
+
 class NoHotLoop:
     """Invariant: no client sends more than MOST_CALLS equal requests or external calls within WINDOW seconds.
 
@@ -161,11 +166,12 @@ class NoHotLoop:
     """
 
     name = "no hot loop"
-    observes = (Sent, Called, Committed)
+    observes = (Sent, Called, only(Committed, PODS.plural))
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock = cluster.clock
-        self._times: dict[tuple[str, str, str, bytes], deque[float]] = {}  # by request or call: its times
+        self._times: dict[_Asked, deque[float]] = {}  # by request or call: its times
+        self._of_pods: dict[str, list[_Asked]] = {}  # by path of a pod: requests for it and its subresources
         self._pods: deque[tuple[float, StoreChange]] = deque()  # (time, change) of pods within the window
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -184,14 +190,16 @@ class NoHotLoop:
                     if change.storage == "pods" and change.type == DELETED:
                         self._forget(resource_path(PODS.id, *split_key(change.key)))
 
-    def _forget(self, path: str) -> None:
-        below = f"{path}/"
-        self._times = {
-            asked: times for asked, times in self._times.items() if asked[2] != path and not asked[2].startswith(below)
-        }
+    def _forget(self, pod: str) -> None:
+        for asked in self._of_pods.pop(pod, ()):
+            del self._times[asked]
 
-    def _count(self, asked: tuple[str, str, str, bytes], fail: Fail) -> None:
-        times = self._times.setdefault(asked, deque())
+    def _count(self, asked: _Asked, fail: Fail) -> None:
+        times = self._times.get(asked)
+        if times is None:
+            times = self._times[asked] = deque()
+            if pod := _POD.match(asked[2]):
+                self._of_pods.setdefault(pod[0], []).append(asked)
         now = self._clock.monotonic()
         times.append(now)
         while times and times[0] < now - WINDOW:
@@ -208,6 +216,7 @@ class NoHotLoop:
         return sum(_concerns(change, *written.groups()) and _counts_otherwise(change) for change in recent)
 
 
+_POD = re.compile(r"/api/v1/namespaces/[^/]+/pods/[^/]+")
 _STATUS = re.compile(r"/apis/(?:policy|apps|batch)/v1/namespaces/([^/]+)/([^/]+)/([^/]+)/status")
 
 
@@ -228,7 +237,7 @@ def _counts_otherwise(change: StoreChange) -> bool:
     """Report whether a pod was created or deleted, or changed its labels, its readiness or its deletion mark."""
     if change.type != MODIFIED:
         return True
-    before, after = (pod_facts(decode_object(raw)) for raw in (change.previous, change.raw))
+    before, after = map(facts_of_pod, (change.previous, change.raw))
     return (before.labels, before.deleting, before.ready) != (after.labels, after.deleting, after.ready)
 
 

@@ -14,11 +14,18 @@ from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.known_state import handling_delay
 from kcm.actors.simulation.invariants.nodes.node_views import LIFECYCLE, NodesByProcess, no_execute
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, ProcessStarted, Submitted, decoded
+from kcm.actors.simulation.invariants.observer import (
+    Committed,
+    Fail,
+    Observation,
+    ProcessStarted,
+    Submitted,
+    decoded,
+    facts_of_pod,
+)
 from kcm.protocols.messages.commands import Delete, Patch, Submit
 from kcm.protocols.nodes import NO_EXECUTE, NO_EXECUTE_KEYS, node_facts, taint_keys
 from kcm.protocols.objects import Key, decode_object
-from kcm.protocols.pods import pod_facts
 from kcm.protocols.resources import NODES, PODS
 from kcm.protocols.tolerations import find_toleration
 from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
@@ -136,7 +143,7 @@ class EvictionsHaveACause:
         entry = view.system.tables[PODS.id].get(command.key)
         if entry is None or entry.uid != command.uid:
             return
-        name = pod_facts(pod := decode_object(entry.raw)).node
+        pod, name = decoded(entry.raw), facts_of_pod(entry.raw).node
         node = view.node(sender, name)
         if node is None:
             return  # as upstream, the toleration continues to elapse while the node does not exist

@@ -15,7 +15,13 @@ from kcm.actors.controllers.nodes.node_lifecycle.zones import EvictionLimits
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.nodes.zone_rates import eviction_rates
-from kcm.actors.simulation.invariants.observer import Committed, Observation, OutcomeReceived, ProcessStarted
+from kcm.actors.simulation.invariants.observer import (
+    Committed,
+    Observation,
+    OutcomeReceived,
+    ProcessStarted,
+    decoded,
+)
 from kcm.protocols.messages.commands import Get, Patch, Update
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
 from kcm.protocols.nodes import LEASE_NAMESPACE, NO_EXECUTE, NodeFacts, node_facts
@@ -76,23 +82,32 @@ class ObservedNodes:
         self._returned: dict[tuple[str, str], _Returned] = {}  # by sender and node
         self._unclear: dict[str, tuple[int, int]] = {}  # excluded silent nodes: versions of the node and its Lease
         self._contested: set[str] = set()  # nodes that are read again because a write of the status had a conflict
+        self._sampled: list[Entry] | None = None  # entries of the latest sample; None if other input has changed since
 
     def sample(self, now: float, limits: EvictionLimits) -> None:
-        table = self.system.tables[NODES.id]
-        entries = table.entries()
+        """Record the nodes in the cache, and the eviction rates that follow from them."""
+        entries = self.system.tables[NODES.id].entries()
+        if entries == self._sampled and not self._unclear:  # by identity: an Entry never changes
+            rates = self.rates[-1][1]
+        else:
+            rates = self._sample_entries(entries, limits)
+        if not self.rates or self.rates[-1][1] != rates or self.rates[-1][0] < now:
+            self.rates.append((now, rates))
+        while self.rates[0][0] < now - KEPT:
+            self.rates.popleft()
+        self.sampled_at, self._sampled = now, entries
+
+    def _sample_entries(self, entries: Sequence[Entry], limits: EvictionLimits) -> Mapping[str, float]:
+        """Record the taints of the nodes, and return the eviction rates of their zones."""
         self._unclear = {name: seen for name, seen in self._unclear.items() if self._signs(name) == seen}
         rates = eviction_rates([self._facts(entry) for entry in entries], limits)
         if self._unclear:
             clear = [self._facts(entry) for entry in entries if entry.key not in self._unclear]
             without = eviction_rates(clear, limits)
             rates = {zone: max(rate, without.get(zone, 0.0)) for zone, rate in rates.items()}
-        if not self.rates or self.rates[-1][1] != rates or self.rates[-1][0] < now:
-            self.rates.append((now, rates))
-        while self.rates[0][0] < now - KEPT:
-            self.rates.popleft()
         present = set()
         for entry in entries:
-            taints = no_execute(decode_object(entry.raw)) if NO_EXECUTE.encode() in entry.raw else ()
+            taints = no_execute(decoded(entry.raw)) if NO_EXECUTE.encode() in entry.raw else ()
             if not taints:
                 continue
             present.add(entry.key)
@@ -102,11 +117,11 @@ class ObservedNodes:
             known.seen.add(taints)
         for name in self.tainted.keys() - present:
             del self.tainted[name]
-        self.sampled_at = now
+        return rates
 
     def returned(self, sender: str, command: Get | Update | Patch, outcome: Outcome) -> None:
         """Record the outcome of a command on a node. sender: name of the actor that submitted the command."""
-        name = command.key
+        name, self._sampled = command.key, None
         if isinstance(outcome, Done):
             node = decode_object(outcome.body)
             epoch = self.system.tables[NODES.id].epoch

@@ -9,7 +9,7 @@ from kcm.actors.controllers.nodes.pod_garbage_collector import QUARANTINE, is_ou
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.known_state import handling_delay
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, Submitted, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, Submitted, decoded, only
 from kcm.protocols.messages.cloud import DeleteRoute
 from kcm.protocols.messages.commands import Delete
 from kcm.protocols.objects import Object, name_of, uid_of
@@ -39,7 +39,7 @@ class PodCIDRsAreUnique:
     """Invariant: the pod CIDRs of two nodes never overlap, and the pod CIDRs of a node never change."""
 
     name = "pod CIDRs of nodes do not overlap"
-    observes = (Committed,)
+    observes = (only(Committed, NODES.plural),)
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[str, tuple[str, ...]]] = {}  # by node: (uid, cidrs)
@@ -126,7 +126,7 @@ class RoutesOfNodesAreKept:
     """
 
     name = "routes of nodes are kept"
-    observes = (Submitted, Committed)
+    observes = (only(Submitted, ROUTES), only(Committed, NODES.plural))
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._clock, self._server_nodes = cluster.clock, ServerNodes(cluster)
@@ -160,7 +160,7 @@ class OnlyGarbageIsRemoved:
     """
 
     name = "only garbage pods are removed"
-    observes = (Submitted, Committed)
+    observes = (only(Submitted, POD_GC), only(Committed, NODES.plural, PODS.plural))
 
     def __init__(self, cluster: SimulatedCluster, *, threshold: int) -> None:
         self._clock, self._server_nodes, self._threshold = cluster.clock, ServerNodes(cluster), threshold

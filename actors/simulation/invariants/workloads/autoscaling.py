@@ -18,6 +18,7 @@ from kcm.actors.simulation.invariants.observer import (
     OutcomeReceived,
     ProcessStarted,
     Submitted,
+    only,
 )
 from kcm.protocols.messages.commands import Command, Get, Submit, Update
 from kcm.protocols.messages.outcomes import Conflict, Done, Outcome
@@ -69,7 +70,7 @@ class ScalesWithinBounds:
     """
 
     name = "autoscalers scale within their bounds and policies"
-    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted)
+    observes = (ProcessStarted, only(Submitted, SENDER), only(OutcomeReceived, SENDER), only(Admitted, SENDER))
 
     def __init__(self, cluster: SimulatedCluster, *, window: float) -> None:
         self._clock, self._window = cluster.clock, window

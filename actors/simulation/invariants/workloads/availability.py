@@ -9,7 +9,7 @@ from collections import defaultdict
 
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.known_state import ValueHistory
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded, facts_of_pod
 from kcm.actors.simulation.invariants.workloads.deployments import Decisions, ReplicaSetWrite
 from kcm.actors.simulation.invariants.workloads.rollouts import SIZED_FOR, bounds_of, size_of
 from kcm.protocols.objects import (
@@ -21,7 +21,7 @@ from kcm.protocols.objects import (
     resource_version_of,
     uid_of,
 )
-from kcm.protocols.pods import is_active, pod_facts
+from kcm.protocols.pods import is_active
 from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
 
@@ -78,7 +78,7 @@ class NeverFewerThanAllowed:
             if change.type not in (ADDED, DELETED):
                 self._before[uid] = decoded(change.previous)
         else:
-            facts, pods = pod_facts(obj), self._there[owner.uid]
+            facts, pods = facts_of_pod(change.raw), self._there[owner.uid]
             if change.type != DELETED and facts.ready and is_active(facts):
                 pods.add(change.key)
             else:

@@ -20,11 +20,13 @@ from kcm.actors.simulation.invariants.observer import (
     ProcessStarted,
     Submitted,
     decoded,
+    facts_of_pod,
+    only,
 )
 from kcm.actors.simulation.invariants.ownership import storage_of
 from kcm.protocols.messages.commands import Create, Submit
 from kcm.protocols.objects import Key, controller_of, decode_object, key_of, make_key, name_of, uid_of
-from kcm.protocols.pods import is_active, pod_facts
+from kcm.protocols.pods import is_active
 from kcm.protocols.resources import DAEMONSETS, PODS
 from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
@@ -71,7 +73,14 @@ class OneDaemonPodPerNode:
     """
 
     name = "a DaemonSet has one pod per node"
-    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed, Handled)
+    observes = (
+        ProcessStarted,
+        only(Submitted, SENDER),
+        only(OutcomeReceived, SENDER),
+        only(Admitted, SENDER),
+        only(Committed, storage_of(DAEMONSETS), "pods"),
+        only(Handled, CLIENT),
+    )
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -116,7 +125,7 @@ class OneDaemonPodPerNode:
                 self._surging.add(uid_of(obj))
         elif change.storage == "pods":
             pod = decoded(change.raw)
-            owner, facts = controller_of(pod), pod_facts(pod)
+            owner, facts = controller_of(pod), facts_of_pod(change.raw)
             if change.type == DELETED or owner is None or owner.kind != DAEMONSETS.kind or not is_active(facts):
                 self._pods.pop(uid_of(pod), None)
             else:

@@ -27,6 +27,7 @@ from kcm.actors.simulation.invariants.observer import (
     ProcessStarted,
     Submitted,
     decoded,
+    only,
 )
 from kcm.actors.simulation.invariants.workloads.rollouts import Bounds, RolloutView, Size, bounds_of, size_of
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, Submit, Update
@@ -80,7 +81,7 @@ class SizesWithinBounds:
     """
 
     name = "sizes of ReplicaSets are within the limits of their Deployment"
-    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted)
+    observes = (ProcessStarted, only(Submitted, SENDER), OutcomeReceived, only(Admitted, SENDER))
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._own: dict[str, _Own] = {}

@@ -14,12 +14,13 @@ from kcm.actors.simulation.invariants.observer import (
     ProcessStarted,
     Submitted,
     decoded,
+    facts_of_pod,
+    only,
 )
 from kcm.actors.simulation.invariants.ownership import storage_of
 from kcm.protocols.conditions import find_condition
 from kcm.protocols.messages.commands import Update
 from kcm.protocols.objects import Object, decode_object, key_of, labels_of, namespace_of, resource_version_of, uid_of
-from kcm.protocols.pods import pod_facts
 from kcm.protocols.resources import POD_DISRUPTION_BUDGETS, PODS
 from kcm.protocols.selectors import label_selector_of
 from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
@@ -43,7 +44,13 @@ class CountsNoEvictedPod:
     """
 
     name = "no evicted pod counts as healthy"
-    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
+    observes = (
+        ProcessStarted,
+        only(Submitted, SENDER),
+        only(OutcomeReceived, SENDER),
+        only(Admitted, SENDER),
+        only(Committed, storage_of(POD_DISRUPTION_BUDGETS), "pods"),
+    )
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -80,7 +87,7 @@ class CountsNoEvictedPod:
         if change.storage != "pods":
             return
         pod = decoded(change.raw)
-        uid, facts = uid_of(pod), pod_facts(pod)
+        uid, facts = uid_of(pod), facts_of_pod(change.raw)
         self._pods[uid] = pod
         self._healthy.note(uid, change.revision, facts.ready and not facts.deleting and change.type != DELETED)
         condition = find_condition((pod.get("status") or {}).get("conditions"), "DisruptionTarget") or {}

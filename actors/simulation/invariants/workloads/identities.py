@@ -21,11 +21,13 @@ from kcm.actors.simulation.invariants.observer import (
     ProcessStarted,
     Submitted,
     decoded,
+    facts_of_pod,
+    only,
     shown,
 )
 from kcm.protocols.messages.commands import Command, Create, Delete, Submit
 from kcm.protocols.objects import Key, Object, OwnerRef, controller_of, decode_object, make_key, name_of, uid_of
-from kcm.protocols.pods import is_terminal, pod_facts
+from kcm.protocols.pods import is_terminal
 from kcm.protocols.resources import PODS, STATEFULSETS
 from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 from kcm.runtime.faults.vocabulary import FaultKind
@@ -35,7 +37,7 @@ class EachIdentityOnce:
     """Invariant: no two existing pods have the same ordinal in a StatefulSet, or use the same claim."""
 
     name = "no two pods have the same identity"
-    observes = (Committed,)
+    observes = (only(Committed, "pods"),)
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[str, frozenset[str]]] = {}  # by uid of a pod: its name, and its ordinal and claims
@@ -100,7 +102,6 @@ class OrderIsKept:
     """
 
     name = "the order of pods is kept"
-    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
 
     def __init__(self, cluster: SimulatedCluster, *, sender: str) -> None:
         self._sender = sender
@@ -114,6 +115,13 @@ class OrderIsKept:
         self._clock = cluster.clock
         jumps = (fault for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
         self._ahead = sum(max(0.0, fault.seconds) for fault in jumps)
+        self.observes = (
+            ProcessStarted,
+            only(Submitted, sender),
+            only(OutcomeReceived, sender),
+            Admitted,
+            only(Committed, "statefulsets.apps", "pods"),
+        )
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -145,7 +153,7 @@ class OrderIsKept:
     def _pod_committed(self, change: StoreChange) -> None:
         """Record a change of a pod, for its present owner and for a former owner that it no longer belongs to."""
         pod = decoded(change.raw)
-        owner, facts = controller_of(pod), pod_facts(pod)
+        owner, facts = controller_of(pod), facts_of_pod(change.raw)
         there = change.type != DELETED and owner is not None
         ready = there and facts.phase == "Running" and not facts.deleting
         since = facts.ready_since if ready and facts.ready_since is not None else math.inf

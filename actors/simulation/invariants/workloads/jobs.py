@@ -19,6 +19,8 @@ from kcm.actors.simulation.invariants.observer import (
     ProcessStarted,
     Submitted,
     decoded,
+    facts_of_pod,
+    only,
 )
 from kcm.protocols.completion_indexes import Indexes
 from kcm.protocols.conditions import is_true
@@ -38,7 +40,7 @@ from kcm.protocols.objects import (
     namespace_of,
     uid_of,
 )
-from kcm.protocols.pods import is_active, pod_facts
+from kcm.protocols.pods import is_active
 from kcm.protocols.resources import JOBS, PODS
 from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
@@ -100,10 +102,10 @@ class FinishedPodsAreCounted:
     """Invariant: a finished pod keeps its finalizer until the status of its Job counts it, or the Job has finished."""
 
     name = "finished pods of a Job are counted"
-    observes = (Handled,)
 
     def __init__(self, cluster: SimulatedCluster, *, client: str) -> None:
         self._cluster, self._client = cluster, client
+        self.observes = (only(Handled, client),)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         assert isinstance(observation, Handled)
@@ -114,7 +116,7 @@ class FinishedPodsAreCounted:
                 continue
             before = decoded(change.previous)
             owner = controller_of(before)
-            phase = pod_facts(before).phase
+            phase = facts_of_pod(change.previous).phase
             if owner is None or phase not in ENDS or FINALIZER not in finalizers_of(before):
                 continue
             if change.type == DELETED or FINALIZER not in finalizers_of(decoded(change.raw)):
@@ -158,7 +160,6 @@ class ParallelismIsNotExceeded:
     """
 
     name = "the parallelism of a Job is not exceeded"
-    observes = (ProcessStarted, Submitted, OutcomeReceived, Admitted, Committed)
 
     def __init__(self, cluster: SimulatedCluster, *, sender: str) -> None:
         self._sender = sender
@@ -168,6 +169,13 @@ class ParallelismIsNotExceeded:
         self._starts: Counter[str] = Counter()  # number of starts, by process
         self._created = 0  # number of pods created on the server
         self._syncs: InferredSyncs[tuple[int, int]] = InferredSyncs(cluster)
+        self.observes = (
+            ProcessStarted,
+            only(Submitted, sender),
+            only(OutcomeReceived, sender),
+            only(Admitted, sender),
+            only(Committed, JOB_STORAGE, POD_STORAGE),
+        )
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         match observation:
@@ -202,7 +210,8 @@ class ParallelismIsNotExceeded:
         uid, owner = uid_of(pod), controller_of(pod)
         known = self._active.pop(uid, None)
         self._created += change.type == ADDED
-        if change.type == DELETED or owner is None or owner.kind != JOBS.kind or not is_active(pod_facts(pod)):
+        is_gone = change.type == DELETED or not is_active(facts_of_pod(change.raw))
+        if is_gone or owner is None or owner.kind != JOBS.kind:
             return
         if change.type == ADDED:
             known = _Pod(owner.uid, self._created, self._decisions.get(change.key))

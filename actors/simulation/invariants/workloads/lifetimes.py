@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.observer import Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Fail, Handled, Observation, decoded, only
 from kcm.protocols.objects import Object, is_deleting, key_of
 from kcm.runtime.apiserver.storage.store import DELETED
 from kcm.runtime.faults.vocabulary import FaultKind
@@ -17,8 +17,6 @@ class NotDeletedBeforeExpiry:
     The expiry is computed from the version that is deleted, even if the controller has observed only an older version.
     As upstream, a manager whose clock is ahead deletes earlier.
     """
-
-    observes = (Handled,)
 
     def __init__(
         self,
@@ -40,6 +38,7 @@ class NotDeletedBeforeExpiry:
         self._cluster, self._client, self._storage, self._expiry = cluster, client, storage, expiry
         jumps = (fault for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
         self._ahead = sum(max(0.0, fault.seconds) for fault in jumps)
+        self.observes = (only(Handled, client),)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if not isinstance(observation, Handled) or observation.client != self._client:

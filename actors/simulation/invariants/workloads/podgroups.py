@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kcm.actors.controllers.workloads.podgroup_protection import FINALIZER, group_key, has_finished
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded, only
 from kcm.protocols.objects import Key, Object, finalizers_of, is_deleting, key_of, name_of, uid_of
 from kcm.runtime.apiserver.storage.store import ADDED, DELETED, StoreChange
 
@@ -19,7 +19,7 @@ class GroupsOutliveTheirPods:
     """
 
     name = "a PodGroup outlives its pods"
-    observes = (Committed, Handled)
+    observes = (only(Committed, GROUPS, PODS), only(Handled, CLIENT))
 
     def __init__(self) -> None:
         self._created: dict[str, int] = {}  # by uid of a pod: revision of its creation

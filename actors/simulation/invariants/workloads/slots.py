@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from kcm.actors.controllers.workloads.cronjob.jobs import finished_type, slot_of
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded, only
 from kcm.actors.simulation.invariants.ownership import storage_of
 from kcm.protocols.objects import Key, Object, controller_of, is_deleting, key_of, uid_of
 from kcm.protocols.resources import CRONJOBS, JOBS
@@ -37,7 +37,6 @@ class StartedOnce:
     """Invariant: a client creates at most one Job for each scheduled time of a CronJob, and not before that time."""
 
     name = "each scheduled time has at most one Job"
-    observes = (Committed, Handled)
 
     def __init__(self, cluster: SimulatedCluster, *, client: str) -> None:
         self._cluster, self._client = cluster, client
@@ -47,6 +46,7 @@ class StartedOnce:
         self._running: dict[Key, str] = {}  # owners (uids) of unfinished Jobs, by key of the Job
         jumps = (fault for fault in cluster.injector.faults if fault.kind is FaultKind.CLOCK_JUMPED)
         self._ahead = sum(max(0.0, fault.seconds) for fault in jumps)
+        self.observes = (only(Committed, CRONJOB_STORAGE, JOB_STORAGE), only(Handled, client))
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if isinstance(observation, Committed):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, decoded
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, decoded, only
 from kcm.actors.simulation.trials.actions import create, delete, unless_gone
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.trial import Trial
@@ -78,7 +78,7 @@ class StatusesAreComplete:
     """Invariant: the status of a request counts all devices of its pools, and is within its limit."""
 
     name = "the status of a pool counts its devices"
-    observes = (Committed,)
+    observes = (only(Committed, RESOURCE_POOL_STATUS_REQUESTS.name),)
 
     def observe(self, observation: Observation, fail: Fail) -> None:
         if isinstance(observation, Committed):

@@ -19,7 +19,7 @@ from kcm.actors.controllers.identity.token_secrets import ACCOUNT_NAME, TYPE
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.observer import Fail, Observation, Submitted, shown
+from kcm.actors.simulation.invariants.observer import Fail, Observation, Submitted, only, shown
 from kcm.actors.simulation.trials.identity.actions import in_default, restart_managers
 from kcm.actors.simulation.trials.scenario import Action, Scenario
 from kcm.actors.simulation.trials.settings import options_of
@@ -97,7 +97,7 @@ class OnlyMarkedTokensAreDeleted:
     """
 
     name = "only tokens marked long ago are cleaned"
-    observes = (Submitted,)
+    observes = (only(Submitted, controller_name(NAME)),)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

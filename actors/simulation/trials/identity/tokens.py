@@ -10,7 +10,7 @@ from kcm.actors.controllers.shared.secret_data import data_of
 from kcm.actors.options import Options
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.observer import Fail, Observation, Submitted, shown
+from kcm.actors.simulation.invariants.observer import Fail, Observation, Submitted, only, shown
 from kcm.actors.simulation.processes import AUTHORITY
 from kcm.actors.simulation.trials.identity.actions import if_exists, in_default
 from kcm.actors.simulation.trials.identity.key import signing_key
@@ -85,7 +85,7 @@ class TokensOfAccountsAreKept:
     """Invariant: no token Secret is deleted while its service account exists on the server."""
 
     name = "tokens are kept while their account exists"
-    observes = (Submitted,)
+    observes = (only(Submitted, controller_name(NAME)),)
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster

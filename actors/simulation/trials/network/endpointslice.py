@@ -11,7 +11,7 @@ from kcm.actors.controllers.network.endpointslice.reconciler import MANAGER, Mis
 from kcm.actors.controllers.network.shared.slices import identity_of
 from kcm.actors.options import Options
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation
+from kcm.actors.simulation.invariants.observer import Committed, Fail, Observation, only
 from kcm.actors.simulation.invariants.ownership import Owns, storage_of
 from kcm.actors.simulation.trials.network.actions import TOPOLOGY_MODE, services
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
@@ -184,7 +184,7 @@ class EndpointsAreInOneSlice:
     """Invariant: no two managed slices of a Service contain the same endpoint with the same ports."""
 
     name = "an endpoint is in one slice"
-    observes = (Committed,)
+    observes = (only(Committed, storage_of(ENDPOINT_SLICES)),)
 
     def __init__(self) -> None:
         self._slices: dict[str, tuple[Any, frozenset[Any]]] = {}  # by key: (owner, type and ports, endpoints)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pkgutil
 import re
@@ -12,7 +13,15 @@ import pytest
 
 import kcm.actors.simulation
 from kcm.actors.simulation import SimulatedCluster
-from kcm.actors.simulation.invariants.observer import OBSERVATIONS, Committed, Fail, InvariantChecker, Observation
+from kcm.actors.simulation.invariants.observer import (
+    OBSERVATIONS,
+    Committed,
+    Fail,
+    Handled,
+    InvariantChecker,
+    Observation,
+    only,
+)
 from kcm.protocols.resources import PODS
 from kcm.runtime.logs.standard_log import quiet_log
 from tests.support.objects import pod
@@ -22,17 +31,29 @@ def with_a_choice() -> Iterator[type]:
     """Yield the classes of the simulation that declare their observations."""
     for module in pkgutil.walk_packages(kcm.actors.simulation.__path__, "kcm.actors.simulation."):
         for found in vars(import_module(module.name)).values():
-            if isinstance(found, type) and found.__module__ == module.name and "observes" in vars(found):
+            is_own = isinstance(found, type) and found.__module__ == module.name
+            if is_own and "observe" in vars(found) and _declaration(found):
                 yield found
+
+
+def _declaration(invariant: type) -> str:
+    """Return the source of the attribute `observes`, which some classes set in their constructor; "" without it."""
+    for node in ast.walk(ast.parse(inspect.getsource(invariant))):
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in ("observes", "self.observes"):
+            return ast.unparse(node.value)
+    return ""
 
 
 @pytest.mark.parametrize("invariant", [*with_a_choice()], ids=lambda invariant: invariant.__name__)
 def test_invariant_declares_all_observations_that_it_uses(invariant: type) -> None:
     # An invariant would pass trivially if it did not receive an observation that it checks.
     body = inspect.getsource(invariant.observe).partition("\n")[2]  # type: ignore[attr-defined]
-    named = {observation for observation in OBSERVATIONS if re.search(rf"\b{observation.__name__}\b", body)}
-    assert set(invariant.observes) == named  # type: ignore[attr-defined]
+    assert _named(_declaration(invariant)) == _named(body)
     assert not re.search(r"(?<!isinstance)\(observation\s*[,)]", body), "what it hands on may be looked at elsewhere"
+
+
+def _named(source: str) -> set[type]:
+    return {observation for observation in OBSERVATIONS if re.search(rf"\b{observation.__name__}\b", source)}
 
 
 class Seen:
@@ -58,3 +79,32 @@ def test_invariant_without_declaration_observes_everything() -> None:
     cluster.run_for(5.0)
     assert commits.kinds == {Committed}
     assert everything.kinds > commits.kinds
+
+
+class SeenOfPods(Seen):
+    observes = (only(Committed, "pods"), only(Handled, "hollow-kubelet"))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.storages: set[str] = set()
+        self.clients: set[str] = set()
+
+    def observe(self, observation: Observation, _fail: Fail) -> None:
+        if isinstance(observation, Committed):
+            self.storages |= {change.storage for change in observation.changes}
+        elif isinstance(observation, Handled):
+            self.clients.add(observation.client)
+
+
+@pytest.mark.parametrize("clusters", [(), ("edge",)])
+def test_invariant_receives_only_the_subjects_that_it_selects(clusters: tuple[str, ...]) -> None:
+    cluster = SimulatedCluster(log=quiet_log(), clusters=clusters)
+    (name,) = clusters or ("",)
+    pods = SeenOfPods()
+    checker = InvariantChecker(cluster, [pods])
+    cluster.hollow_nodes(cluster=name)
+    cluster.create(PODS.on(name) if name else PODS, pod("p1"))
+    cluster.run_for(5.0)
+    assert pods.storages == {f"{name}:pods" if name else "pods"}
+    assert pods.clients == {"hollow-kubelet"}
+    assert checker.checked["seen"] > 20, "other observations of these types count as well"
