@@ -18,7 +18,7 @@ from kcm.runtime.cloud.provider import CloudProvider
 from kcm.runtime.metrics.registry import Metrics
 from kcm.runtime.simulation.calls import SimulatedCalls
 from kcm.runtime.simulation.network import SimulatedNetwork
-from kcm.runtime.simulation.processes import SimulatedProcess
+from kcm.runtime.simulation.processes import SharedDecoder, SimulatedProcess
 from kcm.runtime.simulation.trace import Trace
 from kcm.runtime.simulation.transport import SimulatedTransport
 from kcm.runtime.simulation.webhooks import SimulatedWebhooks
@@ -183,6 +183,7 @@ class Processes:
             webhooks=webhooks,
             make_webhook_host=lambda pages: self._webhooks.host(name, process.calls, pages, metrics),
         )
+        system.actors.decoder = SharedDecoder()
         system.actors.beginnings.append(process.begins)
         self.running[name] = Running(process, system, specs, options, election, seed, keep, starts, webhooks, cluster)
         for observe in self.started:

@@ -156,9 +156,10 @@ class SimulatedNetwork:
         return known[-1] if known else None
 
     def strike(self, kind: FaultKind, scope: Scope) -> Fault | None:
-        if self.injector is None:
+        injector = self.injector
+        if injector is None or not injector.plans(kind):
             return None
-        return self.injector.strike(
+        return injector.strike(
             kind, process=scope.process, resource=scope.resource, key=scope.key, cluster=scope.cluster, at=scope
         )
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import pykka
 
+from kcm.protocols.codec import Decoder, decode
 from kcm.runtime.faults.injection import Injector
 from kcm.runtime.faults.vocabulary import FaultKind
 from kcm.runtime.simulation.clock import ProcessClock, VirtualClock
 from kcm.runtime.simulation.side_threads import SideThread
 from kcm.runtime.system.actor import Actor
+
+DECODED = 128  # decoded messages to keep
 
 
 class ProcessWorld(Protocol):
@@ -21,6 +24,8 @@ class ProcessWorld(Protocol):
 
     clock: VirtualClock
     injector: Injector | None
+    breaks_senders: bool  # whether the plan contains ACTOR_BROKEN
+    delays_messages: bool  # whether the plan contains MESSAGE_DELAYED
 
     def add(self, actor: Actor, process: SimulatedProcess) -> None: ...
 
@@ -35,6 +40,30 @@ class ProcessWorld(Protocol):
     def break_sender(self, process: SimulatedProcess, sender: str, frame: bytes) -> None: ...
 
     def wait(self, seconds: float) -> None: ...
+
+
+class SharedDecoder(Decoder):
+    """Decoder of one simulated process, which decodes a frame once for all its receivers and observers.
+
+    Unlike threads, the actors of a world take turns after each message, so several frames are on their way to many
+    actors at the same time.
+    """
+
+    __slots__ = ("_recent",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._recent: dict[int, tuple[bytes, Any]] = {}  # by id of the frame, the oldest first
+
+    def decode(self, frame: bytes) -> Any:
+        known = self._recent.get(id(frame))
+        if known is not None and known[0] is frame:
+            return known[1]
+        message = decode(frame)
+        self._recent[id(frame)] = frame, message
+        if len(self._recent) > DECODED:
+            del self._recent[next(iter(self._recent))]
+        return message
 
 
 class SimulatedProcess:
@@ -63,19 +92,12 @@ class SimulatedProcess:
 
         Raises InjectedError if a fault crashes the sender, and pykka.ActorDeadError if the receiver is dead.
         """
-        injector = self.world.injector
-        if injector is not None:
-            self.world.break_sender(self, sender, frame)
-            held = self._held.get((sender, actor))
-            if held is not None:
-                held.append(frame)
-                return
-            if injector.plans(FaultKind.MESSAGE_DELAYED):
-                fault = injector.strike(FaultKind.MESSAGE_DELAYED, process=self.name, actor=actor.name, at=frame)
-                if fault is not None:
-                    self._hold(actor, frame, sender, fault.seconds * injector.share(fault))
-                    return
-        self.world.put(actor, frame)
+        world = self.world
+        if world.breaks_senders:
+            world.break_sender(self, sender, frame)
+        if world.delays_messages and self._is_delayed(actor, frame, sender):
+            return
+        world.put(actor, frame)
 
     def end(self, actor: Actor, timeout: float | None) -> bool:
         return self.world.end(actor, timeout)
@@ -119,6 +141,21 @@ class SimulatedProcess:
             fault = injector.strike(FaultKind.RECONCILER_BLOCKED, process=self.name, actor=actor, key=key)
             if fault is not None:
                 self.world.wait(fault.seconds)
+
+    def _is_delayed(self, actor: Actor, frame: bytes, sender: str) -> bool:
+        """Delay a frame if the fault MESSAGE_DELAYED strikes, or if an earlier one of this sender is delayed."""
+        held = self._held.get((sender, actor))
+        if held is not None:
+            held.append(frame)
+            return True
+        injector = self.world.injector
+        if injector is None:
+            return False
+        fault = injector.strike(FaultKind.MESSAGE_DELAYED, process=self.name, actor=actor.name, at=frame)
+        if fault is None:
+            return False
+        self._hold(actor, frame, sender, fault.seconds * injector.share(fault))
+        return True
 
     def _hold(self, actor: Actor, frame: bytes, sender: str, seconds: float) -> None:
         self._held[sender, actor] = deque([frame])

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 MOST_STEPS_AT_ONCE = 200_000  # steps without an advance of virtual time; more indicate an endless loop
-AT_MESSAGES = frozenset((FaultKind.ACTOR_CRASHED, FaultKind.ACTOR_VANISHED, FaultKind.ACTOR_HUNG))
+AT_MESSAGES = (FaultKind.ACTOR_CRASHED, FaultKind.ACTOR_VANISHED, FaultKind.ACTOR_HUNG)
 WORK = 0.0001  # seconds of work for which a message counts, although no virtual time passes
 STOP = object()  # item of a mailbox that ends the actor; messages behind it are not handled
 
@@ -50,7 +50,7 @@ class World:
         self.random = random.Random(seed)
         self.log = log
         self.steps = 0
-        self.injector: Injector | None = None
+        self.injector = None
         self.trace: Trace | None = None
         self.current: Actor | None = None  # actor whose handler runs
         self._outside = SimulatedProcess(self, "outside")
@@ -63,6 +63,19 @@ class World:
         self.handlers_may_wait = False  # whether handlers may call wait(); this costs two thread switches per message
         self._ready: list[Actor] = []  # actors with pending work, each once
         self._is_ready: set[Actor] = set()
+
+    @property
+    def injector(self) -> Injector | None:
+        return self._injector
+
+    @injector.setter
+    def injector(self, injector: Injector | None) -> None:
+        self._injector = injector
+        # Each message is an opportunity for these faults, of which most plans contain none.
+        plans = injector.plans if injector is not None else lambda _kind: False
+        self._strikes_at_messages = any(map(plans, AT_MESSAGES))
+        self._blocks_reconcilers = plans(FaultKind.RECONCILER_BLOCKED)
+        self.breaks_senders, self.delays_messages = plans(FaultKind.ACTOR_BROKEN), plans(FaultKind.MESSAGE_DELAYED)
 
     def process(self, name: str) -> SimulatedProcess:
         """Create a process that spawns the actors of one system."""
@@ -136,7 +149,7 @@ class World:
     def break_sender(self, process: SimulatedProcess, sender: str, frame: bytes) -> None:
         """Raise InjectedError if the fault ACTOR_BROKEN strikes the actor that is sending a message."""
         actor, injector = self.current, self.injector
-        if actor is None or injector is None or actor.name != sender or not injector.plans(FaultKind.ACTOR_BROKEN):
+        if actor is None or injector is None or actor.name != sender:
             return
         fault = injector.strike(FaultKind.ACTOR_BROKEN, process=process.name, actor=sender, at=frame)
         if fault is not None:
@@ -212,7 +225,7 @@ class World:
         self._is_ready.discard(actor)
         self.steps += 1
         process = self._actors.get(actor)
-        if process is None or (self.injector is not None and self._strike(actor, process)):
+        if process is None or (self._strikes_at_messages and self._strike(actor, process)):
             return True
         self._run_actor(actor, process)
         if not actor.actor_inbox.empty() and actor in self._actors:
@@ -284,7 +297,7 @@ class World:
             if self.trace is not None:
                 frame = item if isinstance(item, bytes) else item.message
                 self.trace.handled(self.clock.monotonic(), process.name, actor.name, frame)
-        if self.handlers_may_wait or (self.injector is not None and self.injector.plans(FaultKind.RECONCILER_BLOCKED)):
+        if self.handlers_may_wait or self._blocks_reconcilers:
             self._lanes.run(lambda: self._handle(actor, item, threading.get_ident()))
         else:
             self._handle(actor, item, self._thread)
@@ -300,7 +313,7 @@ class World:
     def _strike(self, actor: Actor, process: SimulatedProcess) -> bool:
         """Crash, end or hang an actor if a fault strikes before it handles its next message. Return whether one did."""
         injector = self.injector
-        if injector is None or AT_MESSAGES.isdisjoint(injector.kinds) or actor in self._unstarted:
+        if injector is None or actor in self._unstarted:
             return False
         where: dict[str, Any] = {"process": process.name, "actor": actor.name, "at": actor}
         if injector.strike(FaultKind.ACTOR_CRASHED, **where) is not None:
