@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msgspec import Struct
 
 from kcm.protocols.resources import Resource
@@ -24,9 +26,13 @@ class ServedResource(Struct, frozen=True, kw_only=True):
 
     @property
     def resource(self) -> Resource:
-        return Resource(
-            group=self.group, version=self.version, plural=self.plural, kind=self.kind, namespaced=self.namespaced
-        )
+        return _resource(self.group, self.version, self.plural, self.kind, self.namespaced)
+
+
+@lru_cache(maxsize=1024)
+def _resource(group: str, version: str, plural: str, kind: str, namespaced: bool) -> Resource:
+    """Return the same Resource for each mention of it: its creation checks every field."""
+    return Resource(group=group, version=version, plural=plural, kind=kind, namespaced=namespaced)
 
 
 class DiscoveryAnswer(Struct, frozen=True):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from kcm.protocols.resources import Resource
 from kcm.runtime.tables.entry import Entry, Unreadable
 from kcm.runtime.tables.ineffective import IneffectivePatches
 from kcm.runtime.tables.lister import Lister
-from kcm.runtime.tables.overlay import AnyOverlay, Overlay, overlay_of
+from kcm.runtime.tables.overlay import AnyOverlay, Overlay, Unseen, overlay_of
 from kcm.runtime.tables.table import Table
 from kcm.runtime.tables.typed import TypedLister
 from kcm.runtime.tables.view import AnyTable
@@ -44,6 +44,7 @@ class Tables:
         }
         self._typed: dict[tuple[str, type], TypedLister[Any]] = {}  # typed listers that were accessed
         self._static = frozenset(tables)
+        self._written: set[str] = set()  # ids of overlays that may contain own writes, or changes after them
         self._discovers = discovers
         self._arrived: dict[str, Lister] = {}
         self._by_kind: dict[tuple[str, str], Lister] = {}  # readable discovered resources, by group and kind
@@ -121,6 +122,28 @@ class Tables:
     def overlays(self) -> Mapping[str, AnyOverlay]:
         return self._overlays
 
+    def overlay_to_write(self, resource_id: str) -> AnyOverlay | None:
+        """Return an overlay to record an own write in."""
+        overlay = self._overlays.get(resource_id)
+        if overlay is not None:
+            self._written.add(resource_id)
+        return overlay
+
+    def unseen(self) -> Iterator[tuple[str, list[Unseen]]]:
+        """Yield the changes after own writes, by Resource.id. The caller empties the lists.
+
+        Called after each message, so only overlays with own writes are visited.
+        """
+        if not self._written:
+            return
+        for resource_id in [resource_id for resource_id in self._overlays if resource_id in self._written]:
+            overlay = self._overlays[resource_id]
+            unseen = overlay.unseen
+            if unseen:
+                yield resource_id, unseen
+            elif not len(overlay):
+                self._written.discard(resource_id)
+
     def has_unreadable(self) -> bool:
         """Report whether a table has an unreadable object. Called before each write."""
         return any(overlay.table.has_unreadable for overlay in self._overlays.values())
@@ -148,6 +171,7 @@ class Tables:
         if resource_id in self._static:
             raise ValueError(f"the table of {resource_id} is static")
         self._overlays.pop(resource_id, None)
+        self._written.discard(resource_id)
         lister = self._listers.pop(resource_id, None)
         self._arrived.pop(resource_id, None)
         if lister is not None and self._by_kind.get(of := (lister.resource.group, lister.resource.kind)) is lister:

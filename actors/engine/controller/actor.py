@@ -132,6 +132,7 @@ class Controller(Actor):
         self._discovered: DiscoveredTables | None = None
         self._readiness = Readiness(tables)
         self._source_vitals: tuple[SourceVitals, ...] = ()
+        self._published: tuple[object, ...] = ()  # the part of the last vitals that changes often
         self._begun = False
         self._may_begin_since = 0.0
         self._paused = self._draining = self._drained = False
@@ -504,12 +505,28 @@ class Controller(Actor):
         if self.context.fenced:
             return  # the next incarnation publishes its own
         now = self.clock.monotonic()
-        work, discovered = self._work, self._discovered
+        work, discovered, unsynced = self._work, self._discovered, self._readiness.unsynced
         queued, longest = self._sources.load(now)
+        # Most messages change none of this, and the rest of the vitals is empty in most controllers.
+        changing = (
+            queued,
+            longest,
+            work.moved,
+            work.reconciled,
+            work.failed,
+            len(unsynced),
+            self._begun,
+            self._paused,
+            self._may_begin_since,
+        )
+        is_plain = discovered is None and not (self._held_back.hangs or self._tables.has_models or work.rights.refused)
+        if is_plain and changing == self._published:
+            return
+        self._published = changing if is_plain else ()
         vitals = ControllerVitals(
             ready=self._begun,
             paused=self._paused,
-            waiting_for_tables=tuple(self._readiness.unsynced),
+            waiting_for_tables=tuple(unsynced),
             queued=queued,
             longest=longest,
             moved=work.moved,

@@ -244,8 +244,7 @@ class Keys:
 
     def add_unseen(self) -> None:
         """Enqueue keys for own writes that other clients changed or deleted before the watch showed them."""
-        for resource_id, overlay in self._tables.overlays().items():
-            unseen = overlay.unseen
+        for resource_id, unseen in self._tables.unseen():
             while unseen:
                 before, after = unseen.pop()
                 if after is None:

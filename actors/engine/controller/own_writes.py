@@ -30,7 +30,7 @@ def remember(tables: Tables, command: Command, outcome: Outcome) -> None:
     Only responses that contain the object itself count: of the object and its status, not of scale or binding.
     Raises ValueError, TypeError, KeyError or AttributeError for a malformed response.
     """
-    overlay = tables.overlay(command.resource)
+    overlay = tables.overlay_to_write(command.resource)
     if overlay is None:
         return
     match command, outcome:

@@ -78,7 +78,7 @@ class Rig:
         self.writer.replace([self.entry(obj) for obj in objects], version)
 
     def write(self, obj: Object) -> None:
-        overlay = self.tables.overlay(PODS.id)
+        overlay = self.tables.overlay_to_write(PODS.id)
         assert overlay is not None
         overlay.wrote(encode_object(obj))
 
