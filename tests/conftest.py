@@ -16,6 +16,7 @@ from structlog.typing import FilteringBoundLogger
 from xdist.remote import Producer
 
 from kcm import testing
+from kcm.runtime.process.memory import collect_rarely
 from tests.support.hang_reporter import HangReporter
 from tests.support.work_units import DurationRecorder, UnitScheduling, sort_by_duration
 
@@ -64,8 +65,7 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.freeze()
-        gc.enable()
+        collect_rarely()
 
 
 @pytest.fixture(autouse=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8  # of glibc's malloc.h
 LARGE = 256 * 1024  # bytes; the size of uvloop's buffer for each TLS connection
 COLLECT_AFTER = (50_000, 20, 50)  # thresholds of gc
+COLLECT_WITHIN = (1_000_000, 20, 50)  # the same for a block of work, within which a collection finds almost nothing
 SETTLING = 5.0  # seconds from the last replacement of an actor to the collection, in which its threads end
 COLLECT_EVERY = 600.0  # longest time in seconds between two full collections
 # Seconds from the start to the first one: connections that were opened ahead and not used are closed after 30.
@@ -49,19 +50,18 @@ def collect_rarely() -> None:
 
 @contextlib.contextmanager
 def collect_afterwards() -> Iterator[None]:
-    """Collect garbage rarely within the block, and once at its end. Existing objects are excluded.
+    """Collect garbage rarely within the block, and once at its end, without the objects that existed before.
 
-    For work whose objects are all garbage at its end, such as a simulated run, in a process with other work.
+    For work whose objects are all garbage at its end, such as a simulated run, in a process with other work. The
+    objects of the block are in the younger generations, as almost no collection has moved them to the oldest one.
     """
     before = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
+    gc.set_threshold(*COLLECT_WITHIN)
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        gc.collect()
-        gc.unfreeze()
+        gc.collect(1)
 
 
 class RareGarbage:

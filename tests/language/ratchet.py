@@ -7,8 +7,9 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from kcm.runtime.process.memory import collect_afterwards
 from tests.language.patterns import PATTERNS, findings
 from tests.language.texts import texts_of
 
@@ -43,20 +44,20 @@ def files(root: Path = ROOT) -> list[Path]:
 def places(paths: Iterable[Path], *, root: Path = ROOT, cache: Path | None = None) -> list[Place]:
     """Return the places of all patterns in these files. cache: file with the findings of an earlier run."""
     known = _cached(cache)
-    fresh: dict[str, list[object]] = {}
-    found: list[Place] = []
-    for path in paths:
-        name = path.relative_to(root).as_posix()
-        status = path.stat()
-        stamp = f"{status.st_mtime_ns} {status.st_size}"
-        entry = known.get(name)
-        if entry is None or entry[0] != stamp:
-            entry = [stamp, [list(one) for one in _read(path)]]
-        fresh[name] = entry
-        found += [Place(name, line, pattern, text) for line, pattern, text in entry[1]]
+    with collect_afterwards():  # syntax trees contain no cycles
+        entries = {path.relative_to(root).as_posix(): _entry(path, root, known) for path in paths}
     if cache is not None:
-        _keep(cache, fresh)
-    return list(_without_unique_classes(found))
+        _keep(cache, entries)
+    found = (Place(name, line, pattern, text) for name, entry in entries.items() for line, pattern, text in entry[1])
+    return list(_without_unique_classes(list(found)))
+
+
+def _entry(path: Path, root: Path, known: Mapping[str, list[Any]]) -> list[Any]:
+    """Return a file's stamp and findings. known: the entries of an earlier run, by name."""
+    status = path.stat()
+    stamp = f"{status.st_mtime_ns} {status.st_size}"
+    entry = known.get(path.relative_to(root).as_posix())
+    return entry if entry is not None and entry[0] == stamp else [stamp, list(map(list, _read(path)))]
 
 
 def _read(path: Path) -> Iterator[tuple[int, str, str]]:
@@ -153,7 +154,7 @@ def _version() -> str:
     return hashlib.sha256(b"".join((here / name).read_bytes() for name in ("texts.py", "patterns.py"))).hexdigest()
 
 
-def _cached(cache: Path | None) -> dict[str, list]:  # type: ignore[type-arg]
+def _cached(cache: Path | None) -> dict[str, list[Any]]:
     if cache is None:
         return {}
     try:
