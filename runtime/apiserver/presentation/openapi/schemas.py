@@ -56,7 +56,7 @@ def schemas_of(
             elif kind["kind"] == definition.list_kind:
                 schemas[custom_type_name(kind)] = _custom_list_schema(kind, custom_type_name(own))
     parts = {OBJECT_META, LIST_META} if any(definition.schema is not None for definition in definitions) else set()
-    for type_ in types.closure({*roots, *parts}):
+    for type_ in types.closure(sorted({*roots, *parts})):  # the same document in every process
         schemas[type_.name] = schema_of(type_, descriptions.of(type_.name))
         if type_.name in roots:
             schemas[type_.name][GROUP_VERSION_KIND] = [roots[type_.name]]
