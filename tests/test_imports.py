@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -194,26 +193,9 @@ print(written)
     assert int(done.stdout) < 120  # 1,400 with the standard library's decorator
 
 
-def imported_by(path: Path, module: str) -> Iterator[tuple[str, str]]:
-    """Yield (module, name) of all imports of a file, also of those for types only and inside functions."""
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, "") for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{module} has a relative import"
-            yield from ((node.module or "", alias.name) for alias in node.names)
-
-
 def test_modules_have_no_import_cycles_even_for_types() -> None:
-    files = [path for package in ("actors", "kcm", "protocols", "runtime") for path in (ROOT / package).rglob("*.py")]
-    modules: dict[str, Path] = {}
-    for path in files:
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        named = parts[:-1] if parts[-1] == "__init__" else parts
-        modules[".".join(named if named[0] == "kcm" else ("kcm", *named))] = path
-    imports = {
-        module: {f"{base}.{name}" if f"{base}.{name}" in modules else base for base, name in imported_by(path, module)}
-        for module, path in modules.items()
-    }
+    # The graph of import-linter, which contains the imports for types only and those inside functions.
+    graph = grimp.build_graph("kcm", cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     assert imports["kcm.protocols.messages.commands"] >= {"kcm.protocols.messages.outcomes"}
-    TopologicalSorter({module: names - {module} for module, names in imports.items()}).prepare()  # raises CycleError
+    TopologicalSorter(imports).prepare()  # raises CycleError
