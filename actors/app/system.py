@@ -216,6 +216,7 @@ class ControllerSystem:
             self.enabled = (*self.enabled, self._webhooks.spec.name)
             self._chosen.add(self._webhooks.spec.name)
         self._assembly = with_active_groups(self._assembly, self.controllers, self.enabled)
+        self.actors.measures_work = self._assembly.groups is not None
         self._plan = plan_manager(self._assembly, self.controllers, enabled=self.enabled, webhooks=self._webhooks)
         self.metrics.add_source(self._hung_threads)
         if isinstance(spawner, ThreadSpawner):

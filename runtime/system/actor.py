@@ -81,10 +81,12 @@ class System(Protocol):
 
     supervisor: name of the actor that receives failures.
     undecodable: number of frames that could not be decoded.
+    measures_work: actors measure how long they handle messages.
     """
 
     supervisor: str
     undecodable: int
+    measures_work: bool
     decoder: Decoder
     gates: list[Gate]
     beginnings: list[Beginning]
@@ -149,7 +151,7 @@ class Actor(pykka.ThreadingActor):
         self.thread: int | None = None  # ident of the thread that the actor is on
         self.idle: threading.Lock | None = None  # on the carrier: locked while the actor is queued or runs
         self.turns = 1  # odd while the actor starts or handles a message; incremented at each start and end
-        self.worked = 0.0  # seconds that this incarnation has handled messages
+        self.worked = 0.0  # seconds that this incarnation has handled messages, if the system measures that
         self._has_started = False  # whether `started` was called
         self._wake_asked: float | None = None
 
@@ -214,7 +216,8 @@ class Actor(pykka.ThreadingActor):
 
     def handle_some(self, most: int) -> bool:
         """Start, or handle up to `most` messages, on the carrier. Return True if the actor has ended."""
-        self.thread, began = threading.get_ident(), self.clock.monotonic()
+        self.thread, measures = threading.get_ident(), self.context.system.measures_work
+        began = self.clock.monotonic() if measures else 0.0
         if self.turns == 1:
             self._actor_loop_setup()
         inbox, ended = self.actor_inbox, self.actor_stopped.is_set
@@ -224,16 +227,20 @@ class Actor(pykka.ThreadingActor):
         if ended():
             self._actor_loop_teardown()
         self.thread = None
-        self.worked += self.clock.monotonic() - began
+        if measures:
+            self.worked += self.clock.monotonic() - began
         return ended()
 
     def _actor_loop_running(self) -> None:
-        inbox, ended, monotonic = self.actor_inbox, self.actor_stopped.is_set, self.clock.monotonic
+        inbox, ended, system = self.actor_inbox, self.actor_stopped.is_set, self.context.system
         while not ended():
             item = inbox.get()
-            began = monotonic()
+            if not system.measures_work:
+                self._take(item)
+                continue
+            began = self.clock.monotonic()
             self._take(item)
-            self.worked += monotonic() - began
+            self.worked += self.clock.monotonic() - began
 
     def _take(self, item: Any) -> None:
         # A frame, or pykka's envelope for a request with a reply and for the end.

@@ -146,8 +146,9 @@ class ActorSystem:
     fenced: number of incarnations that have been fenced.
 
     waits: time that messages wait in mailboxes, if that is measured.
+    measures_work: actors measure how long they handle messages; see `worked`.
 
-    Set gates, mishaps, journal and waits before the first actor is spawned.
+    Set gates, mishaps, journal, waits and measures_work before the first actor is spawned.
     """
 
     def __init__(
@@ -167,6 +168,7 @@ class ActorSystem:
         self.mishaps: list[Mishap] = []
         self.journal: Journal | None = None
         self.waits: MailboxWaits | None = None
+        self.measures_work = False
         self.orphaned: Callable[[ActorFailed], None] = lambda _failure: None
         self._sealed = False
         self._spawner = spawner if spawner is not None else ThreadSpawner(clock=clock)
@@ -290,7 +292,10 @@ class ActorSystem:
         return busy
 
     def worked(self, name: str) -> float:
-        """Return the seconds that the current incarnation has handled messages, on its thread or the carrier."""
+        """Return the seconds that the current incarnation has handled messages, on its thread or the carrier.
+
+        0 unless the system measures work.
+        """
         resident = self._residents.get(name)
         return resident.actor.worked if resident is not None else 0.0
 

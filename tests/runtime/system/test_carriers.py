@@ -98,6 +98,8 @@ class Worker(Actor):
             if isinstance(message, Describe):
                 return self.name
             self._side.did(self.name, message.controller)
+            if message.controller == "work":
+                self._side.clock.time += 2.0
             if message.controller == "wait":
                 assert self._side.open.wait(WAIT)
         finally:
@@ -317,3 +319,18 @@ def test_actor_that_waits_for_the_carrier_is_busy_with_the_same_turn(fixture: Ca
     fixture.clock.check()
     fixture.wait_for(2)
     assert fixture.system.busy(["stuck"])["stuck"] == busy["stuck"]
+
+
+@pytest.mark.parametrize("measures", [True, False])
+def test_time_in_handlers_is_measured_if_the_system_asks_for_it(fixture: CarrierFixture, *, measures: bool) -> None:
+    fixture.system.measures_work = measures
+    fixture.spawn("carried", "other")
+    fixture.spawn("own", never_blocks=False)
+    fixture.tell("carried", "work", "work")
+    fixture.wait_for(2)
+    fixture.tell("other", "x")  # is handled after the batch of the first
+    fixture.wait_for(3)
+    fixture.tell("own", "work")
+    assert fixture.system.ask("own", Describe(), timeout=WAIT) == "own"
+    worked = [fixture.system.worked(name) for name in ("carried", "own")]
+    assert worked == ([4.0, 2.0] if measures else [0.0, 0.0])
