@@ -316,12 +316,16 @@ class ControllerManager(Actor):
         self._children.forget(controller_name(name))
         for child in self._children.owned_by(name):
             self._children.forget(child)
-        for table_id in self._plan.controllers[name].tables:
-            self.tell(informer_name(table_id), Unsubscribe(controller_name(name)))
-        self._discovered.forget(name)
+        self._unsubscribe(name)
         self._discovered.controllers_changed(self.clock.monotonic())
         self._vitals.forget(controller_name(name))
         self.log.info("controller disabled", controller=name)
+
+    def _unsubscribe(self, name: str) -> None:
+        """End the subscriptions of a stopped controller, so that no informer selects changes for it."""
+        for table_id in self._plan.controllers[name].tables:
+            self.tell(informer_name(table_id), Unsubscribe(controller_name(name)))
+        self._discovered.forget(name)
 
     def _restart(self, name: str) -> None:
         child = self._children.get(name) or self._children.get(controller_name(name))
@@ -365,6 +369,9 @@ class ControllerManager(Actor):
         if elector is not None:
             self._leads.discard(elector)
             self._held_until.pop(elector, None)
+            for name, controller in self._plan.controllers.items():
+                if controller.elector == elector:
+                    self._unsubscribe(name)
             self.tell(elector, Withdraw(drained=True))
 
     def _stand_by(self, elector: str, reason: str) -> None:
@@ -387,6 +394,7 @@ class ControllerManager(Actor):
                 self._children.forget(owned)
             self._children.forget(controller_name(name))
             self._vitals.forget(controller_name(name))
+            self._unsubscribe(name)
         within: list[str] = []  # electors whose terms end with that of the main lease
         if is_main:
             within += self._plan.group_electors

@@ -100,6 +100,9 @@ def test_groups_are_spread_over_the_replicas_and_stay(cluster: SimulatedCluster)
         assert sorted(system.groups_held()) == sorted(group for group, holder in before.items() if holder == identity)
         assert system.synced
     assert [name for system in systems for name in running(system)].count("replicaset-controller") == 1
+    for system in systems:  # no informer selects changes for the controllers of groups that were given up
+        subscribers = {name for table in system.tables.values() for name in table._audience.subscribers}
+        assert subscribers == {controller_name(name) for name in running(system)}
     cluster.run_for(120.0)
     assert holders(cluster) == before
     assert len(cluster.list(PODS, "default")) == 3
