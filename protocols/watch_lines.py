@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import orjson
 from msgspec import Struct
 
-from kcm.protocols.objects import Object, encode_to_keep
+from kcm.protocols.objects import Key, Object, encode_to_keep
 from kcm.protocols.versions import ObjectVersion, own_state, parse_version
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"  # annotation of the bookmark that ends a streaming list (KEP-3157)
@@ -54,6 +55,21 @@ def state_in_line(line: bytes) -> ObjectVersion | None:
     """Return key, UID and version of an ADDED or MODIFIED object, or None if the line must be decoded for them."""
     found = _BEGINS_CHANGE(line)
     return None if found is None else own_state(line, begins=found.end())
+
+
+def latest_changes(lines: Sequence[bytes]) -> list[bytes]:
+    """Return the lines without the changes of objects that a later line changes again."""
+    kept: list[bytes] = []
+    later: set[Key] = set()
+    for line in reversed(lines):
+        state = state_in_line(line)
+        if state is not None:
+            if state.key in later:
+                continue
+            later.add(state.key)
+        kept.append(line)
+    kept.reverse()
+    return kept
 
 
 def parse_list_page(body: bytes) -> ListPage:

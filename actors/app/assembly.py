@@ -59,6 +59,9 @@ if TYPE_CHECKING:
     from kcm.actors.app.webhooks import WebhookParts
 
 
+UNREAD_EVERY = 1.0  # seconds between two updates of a table that no controller reads, as on a standby
+
+
 def plan_manager(
     assembly: Assembly,
     specs: Iterable[ControllerSpec],
@@ -151,7 +154,9 @@ def manager_spec(
 def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
     options = assembly.options
     limits = InformerLimits(
-        silence=options.generic.watch_silence_limit, streaming_lists=options.feature_gates["WatchListClient"]
+        silence=options.generic.watch_silence_limit,
+        streaming_lists=options.feature_gates["WatchListClient"],
+        unread_every=UNREAD_EVERY if assembly.has_lease else 0.0,
     )
 
     cluster = table.resource.cluster

@@ -1,4 +1,4 @@
-"""Watches, and bodies that are read in parts: splitting into lines and pieces, and the handle for cancelling."""
+"""Watches, and bodies that are read in parts: lines and pieces, lines that may wait, and the handle for cancelling."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 
 from kcm.runtime.client.api import Request, Response
+from kcm.runtime.scheduling.clock import Clock
 
 
 class LineSplitter:
@@ -101,3 +102,63 @@ class ClientStream:
                 return
             self._over = True
             self._on_end(response)
+
+
+MOST_HELD = 256 * 1024  # bytes
+
+
+class HeldLines:
+    """Lines of one watch, delivered as they arrive, or while it holds every `every` seconds. Thread-safe.
+
+    A standby, and a replica with some of the groups of controllers, only keep many of their tables up to date. Each
+    delivery wakes a thread, and of the changes of one object only the last must be decoded.
+    """
+
+    def __init__(self, deliver: Callable[[bytes], None], *, clock: Clock, every: float, holds: bool) -> None:
+        """Begin with a watch. deliver: puts complete lines into a mailbox. holds: as after hold()."""
+        self._deliver, self._clock, self._every, self._holds = deliver, clock, every, holds
+        self._lock = threading.Lock()  # lines must not overtake those that another thread delivers
+        self._held: list[bytes] = []
+        self._bytes = 0
+
+    def take(self, lines: bytes) -> None:
+        """Take lines of the watch. Called by the transport."""
+        with self._lock:
+            if not self._holds:
+                self._deliver(lines)
+                return
+            if not self._held:
+                self._clock.call_at(self, self._clock.monotonic() + self._every, self._hand_over)
+            self._held.append(lines)
+            self._bytes += len(lines)
+            if self._bytes >= MOST_HELD:
+                self._flush()
+
+    def hold(self) -> None:
+        """Hold the following lines."""
+        with self._lock:
+            self._holds = True
+
+    def release(self) -> bool:
+        """Deliver the lines that are held, and the following ones as they arrive. Return False if none were held."""
+        with self._lock:
+            self._holds = False
+            return self._flush()
+
+    def drop(self) -> None:
+        """Forget the lines that are held: the watch was cut."""
+        with self._lock:
+            self._held, self._bytes = [], 0
+            self._clock.cancel(self)
+
+    def _hand_over(self) -> None:
+        with self._lock:
+            self._flush()
+
+    def _flush(self) -> bool:
+        held, self._held, self._bytes = self._held, [], 0
+        if not held:
+            return False
+        self._clock.cancel(self)
+        self._deliver(b"".join(held))
+        return True

@@ -29,6 +29,7 @@ from kcm.protocols.versions import parse_version
 from kcm.protocols.watch_lines import (
     MalformedError,
     ends_initial_events,
+    latest_changes,
     parse_list_page,
     parse_watch_line,
     version_of,
@@ -142,9 +143,13 @@ class Informer(Actor):
                     self._server.ended()
                     self._take_end(message)
             case Subscribe(subscriber=name, interests=interests, within=within):
-                self._delivery.subscribe(name, interests, within)
+                if self._server.release():
+                    self.tell(self.name, message)  # after the lines that were held
+                else:
+                    self._delivery.subscribe(name, interests, within)
             case Unsubscribe(subscriber=name):
                 self._delivery.unsubscribe(name)
+                self._hold_if_unread()
             case Wake():
                 self._look_at_the_time()
             case _:
@@ -181,8 +186,18 @@ class Informer(Actor):
         self._wait_for_answer(InformerState.LISTING)
 
     def _watch(self) -> None:
-        self._server.open({"resourceVersion": str(self._table.version)}, brief=self._quiet)
+        query = {"resourceVersion": str(self._table.version)}
+        self._server.open(query, brief=self._quiet, holds=self._is_unread)
         self._wait_for_answer(InformerState.WATCHING)
+
+    @property
+    def _is_unread(self) -> bool:
+        """Report whether the table has no subscriber."""
+        return not self._writer.audience.subscribers
+
+    def _hold_if_unread(self) -> None:
+        if self._state is InformerState.WATCHING and self._is_unread:
+            self._server.hold()
 
     def _again(self) -> None:
         if self._table.synced and not self._consistent:
@@ -260,8 +275,13 @@ class Informer(Actor):
         self._watch()
 
     def _take_lines(self, lines: bytes) -> None:
-        foresees = self._state is not InformerState.STREAMING_LIST and self._writer.foresees
-        for raw in lines.split(b"\n"):
+        several = lines.split(b"\n")
+        foresees = False
+        if self._state is not InformerState.STREAMING_LIST:
+            foresees = self._writer.foresees
+            if self._is_unread:
+                several = latest_changes(several)
+        for raw in several:
             if not raw:
                 continue
             if foresees and (entry := self._contents.foreseen(raw)) is not None:
@@ -300,6 +320,7 @@ class Informer(Actor):
         elif ends_initial_events(bookmark):
             self._end_list(version)
             self._state = InformerState.WATCHING
+            self._hold_if_unread()
 
     def _take_error(self, status: Object) -> None:
         """Take the metav1 Status of an ERROR event, which may be incomplete."""

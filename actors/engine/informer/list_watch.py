@@ -13,6 +13,7 @@ from kcm.actors.reconciliation.actor_names import INFORMERS
 from kcm.protocols.messages.watches import Listed, Streamed, StreamEnded
 from kcm.protocols.resources import Resource, resource_path, split_cluster
 from kcm.runtime.client.api import JSON, METADATA, METADATA_LIST, ReadsAsItComes, Request, Response, Stream, Transport
+from kcm.runtime.client.watch_stream import HeldLines
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.selection import Selection
 
@@ -27,6 +28,7 @@ class InformerLimits(Struct, frozen=True, kw_only=True):
     list_timeout: float = 60.0  # for a page of a list
     watch_timeout: float = 300.0  # the server ends a watch after a random time between this and twice this
     streaming_lists: bool = True  # request streamed lists instead of pages
+    unread_every: float = 0.0  # how often events are handled while the table has no subscriber; 0: as they arrive
 
 
 class ListWatch:
@@ -71,6 +73,7 @@ class ListWatch:
         self._first = incarnation * 1_000_000
         self._number = self._first
         self._stream: Stream | None = None
+        self._held: HeldLines | None = None  # lines of the watch
         self.began = 0.0
         self.events = 0
         self.silent = True
@@ -114,14 +117,18 @@ class ListWatch:
         number = self._begin()
         request = Request(method="GET", path=self._path, query={**self._selectors, **bound}, accept=self._accept_list)
         self._stream = self._transport.read(
-            request, client=INFORMERS, on_bytes=partial(self._bring, number), on_end=partial(self._bring_end, number)
+            request,
+            client=INFORMERS,
+            on_bytes=partial(self._bring, number),
+            on_end=partial(self._bring_end, number, None),
         )
 
-    def open(self, query: dict[str, str], *, brief: bool = False) -> None:
+    def open(self, query: dict[str, str], *, brief: bool = False, holds: bool = False) -> None:
         """Open a watch.
 
         query: parameters in addition to selectors, bookmarks and timeout, such as the resource version.
         brief: the server ends it well before the silence limit, even without events.
+        holds: as after hold().
         """
         number = self._begin()
         seconds = int(self._limits.watch_timeout * (1 + self._random.random()))
@@ -134,22 +141,36 @@ class ListWatch:
             **self._selectors,
             **query,
         }
+        bring, every = partial(self._bring, number), self._limits.unread_every
+        held = self._held = HeldLines(bring, clock=self._clock, every=every, holds=holds) if every else None
         self._stream = self._transport.watch(
             Request(method="GET", path=self._path, query=query, accept=self._accept_watch),
             client=INFORMERS,
-            on_lines=partial(self._bring, number),
-            on_end=partial(self._bring_end, number),
+            on_lines=bring if held is None else held.take,
+            on_end=partial(self._bring_end, number, held),
         )
+
+    def hold(self) -> None:
+        """Deliver the lines of the watch every `unread_every` seconds: the table has no subscriber."""
+        if self._held is not None:
+            self._held.hold()
+
+    def release(self) -> bool:
+        """Deliver lines as they arrive. Return True if some were held, which are in the mailbox now."""
+        return self._held is not None and self._held.release()
 
     def drop(self) -> None:
         """Cut the watch, if there is one."""
         if self._stream is not None:
             self._stream.cancel()
             self._stream = None
+        if self._held is not None:
+            self._held.drop()
+            self._held = None
 
     def ended(self) -> None:
         """Record that the request has ended."""
-        self._stream = None
+        self._stream = self._held = None
 
     def _bring_page(self, number: int, response: Response) -> None:
         error, retry_after = response.error, response.retry_after
@@ -159,7 +180,9 @@ class ListWatch:
     def _bring(self, number: int, lines: bytes) -> None:
         self._deliver(Streamed(number, lines))
 
-    def _bring_end(self, number: int, response: Response) -> None:
+    def _bring_end(self, number: int, held: HeldLines | None, response: Response) -> None:
+        if held is not None:
+            held.release()
         error, retry_after = response.error, response.retry_after
         self._log_warnings(response)
         self._deliver(StreamEnded(number, response.status, error, response.body, retry_after, response.begun))
