@@ -146,7 +146,7 @@ class HeldLines:
             return self._flush()
 
     def drop(self) -> None:
-        """Forget the lines that are held: the watch was cut."""
+        """Drop all held lines after the watch was cut."""
         with self._lock:
             self._held, self._bytes = [], 0
             self._clock.cancel(self)
