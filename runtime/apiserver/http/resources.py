@@ -224,7 +224,19 @@ class ResourceRequests:
         self._round_robin.run(self._list_steps(request, response, warnings))
 
     def _list_steps(self, request: ApiRequest, response: Response, warnings: Sequence[str]) -> Iterator[None]:
-        """Convert a list to the requested form in steps, and respond. Stops if the client disconnects."""
+        """Convert a list to the requested form in steps, and respond. Stops if the client disconnects.
+
+        A long list is sent in parts: its body would be in memory several times, and the limit of buffered bytes would
+        close the connection.
+        """
+        parts = self._responses.list_parts(accept_of(request), request.info, response)
+        if parts is not None:
+            self._responder.count(request, response.status)
+            stream = WatchStream(request, too_slow=request.abort, on_end=lambda: None, shown=escaped)
+            stream.begin(parts)
+            stream.end()
+            request.stream(JSON, stream, warnings=warnings)
+            return
         steps = self._responses.in_steps(accept_of(request), request.info, response)
         while request.is_awaited:
             try:

@@ -164,3 +164,20 @@ def built_in_list_body(response: ListResponse) -> bytes:
     pieces[0] = b"".join((orjson.dumps(head)[:-1], b',"items":[{', pieces[0]))
     pieces[-1] = b"".join((pieces[-1], b"]}"))
     return b",{".join(pieces)
+
+
+def list_parts(response: ListResponse, *, is_custom: bool) -> Iterator[bytes]:
+    """Yield the body of a list as JSON, in parts: each is one item, or what is around them.
+
+    is_custom: whether objects in the list keep kind and apiVersion, see built_in_list_body
+    """
+    head, items = response.head, response.items
+    kind = {"kind": head["kind"].removesuffix("List"), "apiVersion": head["apiVersion"]}
+    start = orjson.dumps(kind)[:-1] + b","
+    left_out = 0 if is_custom or not all(map(methodcaller("startswith", start), items)) else len(start)
+    yield orjson.dumps(head)[:-1] + b',"items":['
+    separator = b""
+    for item in items:
+        yield separator + (b"{" + item[left_out:] if left_out else item)
+        separator = b","
+    yield b"]}\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 
 import orjson
 from msgspec.structs import replace
@@ -23,7 +23,12 @@ from kcm.runtime.apiserver.presentation.negotiation import (
     negotiate,
 )
 from kcm.runtime.apiserver.presentation.protobuf_cache import ProtobufCache
-from kcm.runtime.apiserver.presentation.representations import INCLUDES, Representation, built_in_list_body
+from kcm.runtime.apiserver.presentation.representations import (
+    INCLUDES,
+    Representation,
+    built_in_list_body,
+    list_parts,
+)
 from kcm.runtime.apiserver.presentation.tables import printer_of
 from kcm.runtime.apiserver.registry.printers import NAME_AND_CREATION_TIME
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
@@ -32,6 +37,7 @@ from kcm.runtime.apiserver.registry.subresources import subresource_of
 from kcm.runtime.apiserver.verbs.read import ListResponse
 from kcm.runtime.client.api import Response
 
+STREAMED_FROM = 16 * 1024 * 1024  # bytes of a list above which it is sent in parts
 # Frequent Accept headers that prefer JSON. They need no negotiation.
 _JSON_FIRST = frozenset((b"", b"*/*", b"application/json", b"application/json, */*"))
 
@@ -86,6 +92,15 @@ class ResponseConverter:
             return response if is_custom else replace(response, body=built_in_list_body(response))
         body = yield from self.representation(info, form).list_in_steps(response)
         return Response(status=response.status, body=body, content_type=form.media_type)
+
+    def list_parts(self, accept: bytes, info: RequestInfo, response: Response) -> Iterator[bytes] | None:
+        """Return the body of a long list in parts, if the client accepts plain JSON; None for all other responses."""
+        if not isinstance(response, ListResponse) or len(response.body) <= STREAMED_FROM:
+            return None
+        if self.negotiated(accept, info) != PLAIN_JSON:
+            return None
+        route = self._find_route(info)
+        return list_parts(response, is_custom=route is None or route.definition.dynamic)
 
     def error(self, accept: bytes, response: Response) -> Response:
         """Convert an error response (Status) to protobuf if the client prefers protobuf."""

@@ -10,6 +10,7 @@ import pytest
 
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.kinds.built_in import BUILT_IN
+from kcm.runtime.apiserver.presentation import response_converter
 from kcm.runtime.apiserver.registry.users import User
 from kcm.runtime.http.server.connection import HttpConnection
 from tests.runtime.apiserver.http.served import DEPLOYMENTS, PODS, TOKEN, Served, posted_pod, run, until
@@ -30,6 +31,24 @@ def test_objects_are_written_and_read() -> None:
         assert (await served.create("a")).json["reason"] == "AlreadyExists"
         assert (await served.ask("DELETE", f"{PODS}/a")).status == 200
         assert (await served.get(f"{PODS}/a")).json["reason"] == "NotFound"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize("path", [PODS, f"{PODS}?limit=1", DEPLOYMENTS])
+def test_long_list_is_sent_in_parts_with_the_same_body(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(served: Served) -> None:
+        for name in ("a", "b"):
+            pod = posted_pod(name)
+            pod["metadata"]["annotations"] = {"text": "<a & b>"}
+            assert (await served.ask("POST", PODS, json=pod)).status == 201
+        whole = await served.get(path)
+        monkeypatch.setattr(response_converter, "STREAMED_FROM", 0)
+        parts = await served.get(path)
+        assert "Content-Length" in whole.headers
+        assert parts.headers["Transfer-Encoding"] == "chunked"
+        assert parts.raw == whole.raw
+        assert (await served.get(f"{PODS}/a")).status == 200  # on the same connection
 
     run(scenario)
 
