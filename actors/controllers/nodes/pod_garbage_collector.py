@@ -136,7 +136,7 @@ class PodGarbageCollector:
 
     def collect(self) -> Reconciliation:
         """Delete all pods that no kubelet will delete, for one of the four reasons in Reason. Source: gc."""
-        pods = [pod for pod in self._pods.entries() if self._is_readable(pod)]
+        pods = self._readable_pods()
         nodes = {node.key: node for node in self._nodes.entries()}
         handled: set[str] = set()  # uids of pods that another reason has applied to in this pass
 
@@ -159,13 +159,17 @@ class PodGarbageCollector:
         yield from self._remove(unhandled(pod for pod in deleting if not pod.facts.node), Reason.UNSCHEDULED)
         return None
 
-    def _is_readable(self, pod: Entry) -> bool:
-        """Report whether the current versions of the pod and its node could be decoded.
+    def _readable_pods(self) -> list[Entry]:
+        """Return the pods of which the current version, and that of their node, could be decoded.
 
-        If not, the tables contain earlier versions, on which no deletion may be based.
+        Of the others the tables contain earlier versions, on which no deletion may be based.
         """
-        node = pod.facts.node
-        return not self._pods.is_unreadable(pod.key) and not (node and self._nodes.is_unreadable(node))
+        pods = self._pods.entries()
+        unreadable = {each.key for each in self._pods.unreadable()}
+        nodes = {each.key for each in self._nodes.unreadable()}
+        if not unreadable and not nodes:
+            return pods
+        return [pod for pod in pods if pod.key not in unreadable and pod.facts.node not in nodes]
 
     def _is_evicted(self, pod: Entry) -> bool:
         # The bytes are searched first, so that thousands of pods need not be decoded.
