@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 
 from kcm.protocols.messages.commands import PatchType
+from kcm.protocols.quantities import parse_quantity
 from tests.bench.http_client import Access, Client, HttpRequest
 from tests.bench.processes import ApiConnection, Cluster, Process
 from tests.bench.scale.population import APPS, Population, deployment, template
@@ -283,7 +284,7 @@ def lost(stage: Stage) -> Iterator[str]:
 
 def _wrong_selections(api: ApiConnection, namespace: str, pods: set[str]) -> Iterator[str]:
     (quota,) = _items(api, f"/api/v1/namespaces/{namespace}/resourcequotas")
-    if quota["status"]["used"]["pods"] != str(len(pods)):
+    if parse_quantity(quota["status"]["used"]["pods"]) != len(pods):
         yield f"the quota of {namespace} counts {quota['status']['used']['pods']} of {len(pods)} pods"
     (budget,) = _items(api, f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets")
     if not budget["status"]["expectedPods"] == budget["status"]["currentHealthy"] == len(pods):
