@@ -114,6 +114,15 @@ class Process:
         """Return the CPU seconds used so far."""
         return cpu_of(self.pid)
 
+    def demand(self) -> float:
+        """Return the seconds for which its threads have run, or waited for a processor, so far."""
+        total = 0
+        for schedstat in Path(f"/proc/{self.pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError):  # the thread has ended
+                running, waiting, _ = schedstat.read_text().split()
+                total += int(running) + int(waiting)
+        return total / 1e9
+
     def resident(self) -> float:
         """Return the resident memory in MB."""
         return resident_of(self.pid)

@@ -7,7 +7,6 @@ kcm's own decoder of request bodies. What a manager needs of a pod is read in bo
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from kcm.runtime.apiserver.schema.protobuf import MAGIC, ProtobufDecoder
 from kcm.runtime.schema.api_types import Field, built_in_types
 from tests.bench.http_client import Access, Client, HttpRequest
 from tests.bench.pod_writer import pod
-from tests.bench.processes import real_cluster, resident_of
+from tests.bench.processes import real_cluster
 from tests.bench.server_requests import new_namespace
 
 PODS = "/api/v1/namespaces/crowd/pods"
@@ -165,6 +164,9 @@ def _decoders(text: bytes, response: bytes) -> None:
         message.ParseFromString(binary)
         return message
 
+    if len(by_upb().items) != len(orjson.loads(text)["items"]):
+        raise RuntimeError("upb and orjson found different numbers of pods")
+
     def facts_by_upb() -> list[Any]:
         return [
             (
@@ -198,21 +200,7 @@ def _measure(name: str, act: Callable[[], Any]) -> None:
         began = time.process_time()
         act()
         spent.append(time.process_time() - began)
-    print(f"{name:28} CPU s {_shown(spent)}, {_kept_megabytes(act):.0f} MB kept")
-
-
-def _kept_megabytes(act: Callable[[], Any]) -> float:
-    """Return by how much the result makes a process larger, measured in a child."""
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        before = resident_of(os.getpid())
-        kept = act()
-        os.write(writer, str(resident_of(os.getpid()) - before).encode())
-        del kept
-        os._exit(0)
-    os.waitpid(child, 0)
-    return float(os.read(reader, 100))
+    print(f"{name:28} CPU s {_shown(spent)}")
 
 
 def _shown(values: list[float]) -> str:

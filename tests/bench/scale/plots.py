@@ -21,7 +21,6 @@ TITLES = {
     "start_cpu_seconds": "CPU time of a start until the manager has settled",
     "resident_mb": "Resident memory of the manager",
     "idle_cpu_percent": "CPU of the manager at rest, with heartbeats",
-    "cpu_ms_per_rollout": "CPU time of the manager for a rollout of 10 pods",
     "server_mb": "Resident memory of the API server",
     "server_cpu_ms_per_change": "CPU time of the API server for a change of a pod",
 }
