@@ -27,7 +27,7 @@ PROBE_PODS = 10
 EVICTION_RATE = 0.5  # --node-eviction-rate, nodes a second
 IDLE = 60.0  # seconds over which CPU is measured
 SAMPLE = 3.0  # seconds between two looks at the CPU time of a manager that settles
-CALM = 0.8  # cores: a manager that asks for less has settled; on a loaded machine it gets less than it asks for
+CALM = 0.8  # cores: a manager that needs less has settled; on a loaded machine it gets less than it needs
 SETTLED_WITHIN = 900.0
 CHANGES, PAUSE = 100, 0.05  # pods that are changed twice, and seconds between two changes
 OUTAGE_WITHIN = 600.0  # seconds until the nodes of a silent zone are tainted
@@ -49,15 +49,15 @@ class Stage:
     population: Population
 
     def wait_until_settled(self) -> None:
-        """Wait until the manager asks for little CPU in three samples. Raises TimeoutError."""
+        """Wait until the manager needs little CPU in three samples. Raises TimeoutError."""
         calm, deadline = 0, time.monotonic() + SETTLED_WITHIN
         while calm < 3:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the manager has not settled after {SETTLED_WITHIN:.0f} s")
             before, began = self.manager.demand(), time.monotonic()
             time.sleep(SAMPLE)
-            asked = (self.manager.demand() - before) / (time.monotonic() - began)
-            calm = calm + 1 if asked < CALM else 0
+            needed = (self.manager.demand() - before) / (time.monotonic() - began)
+            calm = calm + 1 if needed < CALM else 0
 
     def cores(self, seconds: float) -> float:
         """Return the number of cores that the manager uses during the next `seconds`."""
