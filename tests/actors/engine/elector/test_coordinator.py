@@ -73,6 +73,12 @@ def running(system: ControllerSystem) -> set[str]:
     return {spec.name for spec in CONTROLLERS if system.actors.is_alive(controller_name(spec.name))}
 
 
+def subscribed(system: ControllerSystem) -> set[str]:
+    """Return the controllers that subscribe to tables."""
+    subscribers = {name for table in system.tables.values() for name in table._audience.subscribers}
+    return {spec.name for spec in CONTROLLERS if controller_name(spec.name) in subscribers}
+
+
 def spread(cluster: SimulatedCluster, systems: Sequence[ControllerSystem]) -> None:
     """Run until each replica holds a group."""
     assert cluster.run_until(lambda: all(system.groups_held() for system in systems), within=60.0), holders(cluster)
@@ -101,8 +107,7 @@ def test_groups_are_spread_over_the_replicas_and_stay(cluster: SimulatedCluster)
         assert system.synced
     assert [name for system in systems for name in running(system)].count("replicaset-controller") == 1
     for system in systems:  # no informer selects changes for the controllers of groups that were given up
-        subscribers = {name for table in system.tables.values() for name in table._audience.subscribers}
-        assert subscribers == {controller_name(name) for name in running(system)}
+        assert subscribed(system) == running(system)
     cluster.run_for(120.0)
     assert holders(cluster) == before
     assert len(cluster.list(PODS, "default")) == 3
@@ -223,6 +228,7 @@ def test_loss_of_the_main_lease_stops_all_groups(log: FilteringBoundLogger) -> N
     cluster.run_for(30.0)
     assert set(holders(cluster)) == set(NAMES)
     assert {name for system in systems for name in running(system)} == {spec.name for spec in CONTROLLERS}
+    assert [subscribed(system) for system in systems] == [running(system) for system in systems]
 
 
 def test_loss_of_the_main_lease_ends_the_process_by_default(log: FilteringBoundLogger) -> None:
