@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line
 from kcm.actors.explanation.cause import Cause
@@ -14,24 +15,29 @@ SETTLING = 60.0  # seconds in which the pods of a budget become healthy
 
 
 def pending(case: Case) -> str:
+    failed = _failed(case)
+    if failed is not None:
+        return condition_line(failed)
     if not case.is_observed:
         return "its controller has not seen its newest specification"
-    condition = case.condition("DisruptionAllowed")
-    if condition is not None and condition.get("reason") == "SyncFailed":
-        return condition_line(condition)
     expected, allowed = case.status.get("expectedPods") or 0, case.status.get("disruptionsAllowed") or 0
     return "it allows no eviction" if expected and not allowed else ""
 
 
+def _failed(case: Case) -> Mapping[str, Any] | None:
+    """Return the condition that the budget cannot be computed. It leaves status.observedGeneration as it was."""
+    condition = case.condition("DisruptionAllowed")
+    return condition if condition is not None and condition.get("reason") == "SyncFailed" else None
+
+
 def causes(case: Case) -> Iterator[Cause]:
-    if not case.is_observed or not pending(case):
-        return
     condition = case.condition("DisruptionAllowed")
     since, line = (condition or {}).get("lastTransitionTime"), condition_line(condition)
-    if condition is not None and condition.get("reason") == "SyncFailed":
-        yield case.cause(
-            "budget-not-computed", f"no eviction is allowed: {condition.get('message')}", line, since=since
-        )
+    failed = _failed(case)
+    if failed is not None:
+        yield case.cause("budget-not-computed", f"no eviction is allowed: {failed.get('message')}", line, since=since)
+        return
+    if not case.is_observed or not pending(case):
         return
     status = case.status
     healthy, desired = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0

@@ -119,6 +119,7 @@ SCENARIOS = (
         name="controller lacks a right",
         code="controller-denied",
         act=denied,
+        wait=100.0,  # a right is reviewed once a minute
         stage=_fault(FaultKind.COMMAND_ANSWERED, status=403, process="manager", resource="statefulsets"),
         alone=True,
     ),
