@@ -12,7 +12,7 @@ Rules by domain:
 refusals.py: texts with which the API server refuses a write.
 responsible.py: controllers that do not work.
 deletion.py: finalizers, dependents, namespaces.
-scheduling.py, containers.py, pods.py: pods.
+scheduling.py, placement.py, containers.py, pods.py: pods.
 workloads.py: Deployments, ReplicaSets, StatefulSets, DaemonSets.
 batch.py, autoscaling.py, budgets.py: Jobs and CronJobs, HorizontalPodAutoscalers, PodDisruptionBudgets and drains.
 networking.py, storage.py: Services and Ingresses, volumes and devices.

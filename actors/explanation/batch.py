@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from kcm.actors.controllers.workloads.cronjob.fields import cron_job_spec
 from kcm.actors.controllers.workloads.cronjob.schedules import schedule_of
 from kcm.actors.controllers.workloads.cronjob.slots import unhandled_since
@@ -85,9 +87,13 @@ def _phase(pod: Object) -> str:
 
 
 def _failed_pods(case: Case, own: Sequence[Object]) -> Iterator[Cause]:
+    """Yield why the newest failed pod failed, with what the job concludes from it."""
     pods = [pod for pod in own if _phase(pod) == "Failed"]
+    failed = case.condition_is("Failed", "True") or case.condition_is("FailureTarget", "True")
+    lines = (condition_line(failed), f"spec.backoffLimit {case.spec.get('backoffLimit')}") if failed is not None else ()
     for pod in sorted(pods, key=lambda pod: metadata(pod).get("creationTimestamp") or "")[-1:]:
-        yield from case.follow(r.PODS, pod)
+        for cause in case.follow(r.PODS, pod):
+            yield replace(cause, evidence=(*cause.evidence, *lines))
 
 
 def _retries(case: Case, own: Sequence[Object]) -> Iterator[Cause]:
@@ -152,7 +158,7 @@ def cronjob_causes(case: Case) -> Iterator[Cause]:
     slot, problem = _slot(case)
     if problem:
         invalid = case.event("InvalidSchedule", "UnknownTimeZone", "UnparseableSchedule")
-        yield case.cause("schedule-invalid", problem, event_line(invalid))
+        yield case.cause("schedule-invalid", problem, f"spec.schedule {case.spec.get('schedule')}", event_line(invalid))
         return
     if _overdue(case) and slot is not None:
         yield from _missed(case, slot)

@@ -228,6 +228,12 @@ CAUSES: tuple[CauseKind, ...] = (
         ("progress-deadline", "the rollout made no progress in time", "condition Progressing", DESCRIBE),
         ("selector-overlap", "another owner selects the same pods", "selectors", DESCRIBE),
         ("ordered-pods", "a pod of lower ordinal is not ready", "the pods", DESCRIBE),
+        (
+            "old-revision-broken",
+            "a pod of the old revision is not ready, so that the StatefulSet does not apply its changed template",
+            "revisions of the pods",
+            DESCRIBE,
+        ),
         ("manual-update", "the strategy OnDelete or a partition keeps old pods", "spec.updateStrategy", DESCRIBE),
         (
             "no-matching-nodes",
@@ -294,7 +300,7 @@ CAUSES: tuple[CauseKind, ...] = (
         ("ingress-class-missing", "the IngressClass does not exist", "a read", "kubectl get ingressclasses"),
         (
             "ingress-unclassed",
-            "the Ingress names no class, and has no address",
+            "the Ingress names none of the classes, and has no address",
             "spec.ingressClassName, status, events",
             "kubectl get ingressclasses",
         ),

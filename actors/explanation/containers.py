@@ -52,9 +52,11 @@ def _container(case: Case, status: Mapping[str, Any], *, init: bool) -> Iterator
     last = (status.get("lastState") or {}).get("terminated") or {}
     if reason in IMAGE:
         image = status.get("image") or _image_of(case, str(name))
+        secrets = ", ".join(_missing_pull_secrets(case))
         yield case.cause(
             "image-pull",
-            f"{what} cannot pull its image {image}",
+            f"{what} cannot pull its image {image}"
+            + (f": its pull secret {secrets} does not exist" if secrets else ""),
             line,
             event_line(case.event("Failed")),
             since=case.status.get("startTime"),
@@ -189,6 +191,11 @@ def _not_started(case: Case) -> Iterator[Cause]:
             yield case.cause(
                 "kubelet-silent", f"the kubelet has not started it {seconds:.0f} s after it was scheduled", since=since
             )
+
+
+def _missing_pull_secrets(case: Case) -> list[str]:
+    names = [reference.get("name") for reference in case.spec.get("imagePullSecrets") or ()]
+    return [name for name in names if name and case.evidence.is_missing(SECRETS, f"{case.namespace}/{name}")]
 
 
 def _missing(case: Case) -> Iterator[str]:

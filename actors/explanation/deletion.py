@@ -191,6 +191,7 @@ def _pod(case: Case) -> Iterator[Cause]:
         yield case.cause(
             code,
             f"its node {name_of(node)} {text}, so its kubelet does not stop it",
+            f"{case.about} is on it",
             condition_line(condition),
             since=(condition or {}).get("lastTransitionTime"),
             about=f"node {name_of(node)}",

@@ -15,6 +15,7 @@ from kcm.protocols.resources import Resource
 
 MOST_CAUSES = 20
 FRESH = 60.0  # seconds after a change in which an object is under way
+ENDING = frozenset({"not-available-yet"})  # codes of waits that end by themselves
 
 
 def explain(resource: Resource, key: Key, evidence: Evidence) -> Explanation:
@@ -34,7 +35,9 @@ def explain(resource: Resource, key: Key, evidence: Evidence) -> Explanation:
         decided = responsible.decisions_of(case)
         causes = [case.cause("unexplained", f"{about} is not in its desired state: {pending}", *decided)]
     if causes:
-        return _result(resource, key, evidence, "stuck", causes[0].summary, causes)
+        ends_by_itself = all(cause.code in ENDING for cause in causes)
+        verdict: Verdict = "under way" if ends_by_itself else "stuck"
+        return _result(resource, key, evidence, verdict, causes[0].summary, causes)
     if pending:
         return _result(resource, key, evidence, "under way", pending, [])
     return _result(resource, key, evidence, "nothing is wrong", "it is in its desired state", [])

@@ -92,11 +92,16 @@ def _no_pods(case: Case, selector: LabelSelector) -> Iterator[Cause]:
     has_none_to_come = all(_replicas(owner) == 0 for _, owner in owners)
     if found or _is_settled(case, EARLY if has_none_to_come else SETTLING):
         lines = [
-            f"the pods of {resource.kind.lower()} {name_of(owner)} would match: it requires {_replicas(owner)}"
+            f"{resource.kind.lower()} {name_of(owner)}, whose pods would match, has {_replicas(owner)} replicas"
             for resource, owner in owners
         ]
+        idle = [name_of(owner) for _, owner in owners if _replicas(owner) == 0]
+        why = f": {', '.join(idle)} is scaled to 0" if idle and len(idle) == len(owners) else ""
         yield case.cause(
-            "service-no-pods", f"no pod matches its selector {selector}", *(lines or _similar(case)), since=case.created
+            "service-no-pods",
+            f"no pod matches its selector {selector}{why}",
+            *(lines or _similar(case)),
+            since=case.created,
         )
 
 
@@ -194,7 +199,7 @@ def ingress_causes(case: Case) -> Iterator[Cause]:
         service = case.evidence.get(r.SERVICES, f"{case.namespace}/{name}")
         yield from case.follow(r.SERVICES, service)
     if _is_unclassed(case) and _is_settled(case, EARLY):
-        classes = ", ".join(map(name_of, case.evidence.list(INGRESS_CLASSES))) or "none"
+        classes = ", ".join(map(name_of, case.evidence.list(INGRESS_CLASSES)))
         yield case.cause(
             "ingress-unclassed",
             "it names no IngressClass, so that most controllers leave it alone; none has given it an address",
@@ -204,10 +209,12 @@ def ingress_causes(case: Case) -> Iterator[Cause]:
 
 
 def _is_unclassed(case: Case) -> bool:
-    """Report whether an Ingress names no class, and nothing shows that a controller handles it."""
+    """Report whether an Ingress names no class where there are classes, and nothing shows that it is handled."""
     if case.spec.get("ingressClassName") or OLD_CLASS in case.annotations:
         return False
-    return not (case.status.get("loadBalancer") or {}).get("ingress") and not case.events()
+    if (case.status.get("loadBalancer") or {}).get("ingress") or case.events():
+        return False
+    return bool(case.evidence.list(INGRESS_CLASSES))  # without any, the controllers here handle all Ingresses
 
 
 def _backends(case: Case) -> set[str]:

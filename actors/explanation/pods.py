@@ -53,6 +53,7 @@ def causes(case: Case) -> Iterator[Cause]:
         yield case.cause(
             code,
             f"its node {case.spec['nodeName']} {text}",
+            f"{case.about} is on it",
             condition_line(condition),
             since=(condition or {}).get("lastTransitionTime"),
             about=f"node {case.spec['nodeName']}",

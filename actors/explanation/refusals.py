@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from kcm.actors.explanation.case import Case
 from kcm.actors.explanation.cause import Cause
+from kcm.actors.explanation.kinds import LIMIT_RANGES
 from kcm.protocols.objects import name_of
 from kcm.protocols.resources import RESOURCE_QUOTAS
 
@@ -41,6 +42,7 @@ PATTERNS = (
     ("not-permitted", re.compile(r'User "(?P<name>[^"]*)" cannot ')),
     ("invalid-template", re.compile(r"is invalid: |is malformed|cannot be handled as a|strict decoding error")),
 )
+_ABOVE_LIMIT = re.compile(r"must be less than or equal to (?P<resource>\S+) limit of (?P<limit>[^\s,\]]+)")
 SUMMARIES = {
     "webhook-unavailable": "the admission webhook {name} does not respond, and its failurePolicy is Fail",
     "webhook-denied": "the admission webhook {name} denies it",
@@ -78,6 +80,18 @@ def refused(
     """
     code, name = code_of(message)
     evidence = [shown_by]
+    default = _default_limit(case, message) if code == "invalid-template" else None
+    if default is not None:
+        limit_range, resource, amount = default
+        yield case.cause(
+            "limit-range",
+            f"{what}: the LimitRange {limit_range} sets a default limit of {amount} {resource}, below the "
+            "request of the container",
+            *evidence,
+            since=since,
+            controller=controller,
+        )
+        return
     if code == "quota-exceeded":
         evidence += _use_of_quota(case, name)
     yield case.cause(
@@ -87,6 +101,19 @@ def refused(
         since=since,
         controller=controller,
     )
+
+
+def _default_limit(case: Case, message: str) -> tuple[str, str, str] | None:
+    """Return the LimitRange, the resource and the default limit that make a request invalid; None for others."""
+    found = _ABOVE_LIMIT.search(message)
+    if found is None:
+        return None
+    for limit_range in case.evidence.list(LIMIT_RANGES, case.namespace):
+        for limit in (limit_range.get("spec") or {}).get("limits") or ():
+            amount = (limit.get("default") or {}).get(found["resource"])
+            if limit.get("type") == "Container" and amount == found["limit"]:
+                return name_of(limit_range), found["resource"], amount
+    return None
 
 
 def _use_of_quota(case: Case, name: str) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.nodes import node_trouble
+from kcm.actors.explanation.placement import details, taint_lines, untolerated
 from kcm.protocols.node_affinity import required_terms
 from kcm.protocols.objects import Object, labels_of, name_of
 from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, RESOURCE_CLAIMS
@@ -107,7 +108,9 @@ def _unschedulable(case: Case, condition: Mapping[str, Any]) -> Iterator[Cause]:
         if code == "untolerated-taint":
             yield from _tainted(case, number, line, since)
             continue
-        yield case.cause(code, f"{number} nodes are excluded: {meaning}", line, since=since)
+        nodes = _selected_nodes(case) or case.evidence.list(NODES)
+        lines = details(case, code, reason, nodes)
+        yield case.cause(code, f"{number} nodes are excluded: {meaning}", line, *lines, since=since)
     if not known and "PersistentVolumeClaim" not in message and "persistentvolumeclaim" not in message:
         yield case.cause("unschedulable", f"the scheduler found no node: {message}", line, since=since)
 
@@ -194,20 +197,14 @@ def _tainted(case: Case, number: int, line: str, since: Any) -> Iterator[Cause]:
         named = ", ".join(name_of(node) for node in cordoned[:MOST_FOLLOWED])
         yield case.cause("nodes-unschedulable", f"{len(cordoned)} nodes are cordoned: {named}", line, since=since)
         return
-    taints = dict.fromkeys(_taints(nodes))
+    taints = untolerated(case, nodes)
     yield case.cause(
         "untolerated-taint",
         f"the pod does not tolerate the taints of {number} nodes: {', '.join(taints)}",
         line,
+        *taint_lines(taints),
         since=since,
     )
-
-
-def _taints(nodes: Sequence[Object]) -> Iterator[str]:
-    for node in nodes:
-        for taint in (node.get("spec") or {}).get("taints") or ():
-            value = f"={taint['value']}" if taint.get("value") else ""
-            yield f"{taint.get('key')}{value}:{taint.get('effect')}"
 
 
 def scheduler_line(case: Case) -> str:

@@ -78,10 +78,11 @@ def _named_volume(case: Case, name: str) -> Iterator[Cause]:
     reference = (volume.get("spec") or {}).get("claimRef")
     if reference and not is_of(volume, case.obj):
         other = key_of_reference(reference)
+        earlier = f"the earlier claim of the same name, which was deleted, and is {phase_of(volume)}"
         yield case.cause(
             "volume-taken",
-            f"the volume {name} that it names belongs to the claim {other}",
-            f"spec.claimRef of persistentvolume {name}: {other}",
+            f"the volume {name} that it names belongs to {earlier if other == case.key else f'the claim {other}'}",
+            f"spec.claimRef of persistentvolume {name}: {other}, uid {reference.get('uid')}",
             since=case.created,
         )
     elif reason := mismatch(volume, case.obj):
@@ -243,15 +244,16 @@ def attachment_causes(case: Case) -> Iterator[Cause]:
         return
     error = case.status.get("attachError") or {}
     driver, node = case.spec.get("attacher"), case.spec.get("nodeName")
+    volume = (case.spec.get("source") or {}).get("persistentVolumeName") or "of a pod"
     if error:
         yield case.cause(
             "volume-attach",
-            f"{driver} cannot attach the volume to {node}: {error.get('message')}",
+            f"{driver} cannot attach volume {volume} to {node}: {error.get('message')}",
             f"status.attachError: {error.get('message')}",
             since=error.get("time"),
         )
     elif case.created is not None and case.now - case.created > SETTLING:
-        yield case.cause("attacher-silent", f"{driver} has not attached the volume to {node}", since=case.created)
+        yield case.cause("attacher-silent", f"{driver} has not attached volume {volume} to {node}", since=case.created)
 
 
 def attachments_of(case: Case) -> Iterator[Cause]:

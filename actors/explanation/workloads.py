@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from kcm.actors.explanation import pods
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
 from kcm.actors.explanation.cause import Cause
+from kcm.actors.explanation.evidence import time_of
 from kcm.actors.explanation.refusals import refused
 from kcm.protocols import resources as r
 from kcm.protocols.objects import Object, annotations_of, is_deleting, labels_of, name_of, uid_of
@@ -14,6 +15,24 @@ from kcm.protocols.selectors import NOTHING, LabelSelector, label_selector_of, m
 
 REVISION = "deployment.kubernetes.io/revision"
 PATIENCE = 60.0  # seconds; shorter waits for minReadySeconds are under way
+STOPPING = 30.0  # seconds in which a pod usually stops
+REVISION_HASH = "controller-revision-hash"  # label of a StatefulSet's pods
+OF_TEMPLATE = frozenset(  # codes of causes that a change of the template can correct
+    {
+        "config-missing",
+        "container-cannot-start",
+        "crash-loop",
+        "image-invalid",
+        "image-never-pull",
+        "image-pull",
+        "init-container",
+        "insufficient-resources",
+        "node-affinity",
+        "out-of-memory",
+        "readiness-probe",
+        "startup-probe",
+    }
+)
 OWNERS_OF_PODS = (r.REPLICASETS, r.REPLICATION_CONTROLLERS, r.STATEFULSETS, r.DAEMONSETS)
 
 
@@ -199,6 +218,7 @@ def deployment_causes(case: Case) -> Iterator[Cause]:
     yield from failed_create(case)
     sets = case.evidence.owned(case.obj, r.REPLICASETS)
     newest = _newest(sets)
+    yield from _recreate(case, sets)
     if newest is not None:
         yield from case.follow(r.REPLICASETS, newest)
     old = [obj for obj in sets if obj is not newest and ((obj.get("status") or {}).get("replicas") or 0)]
@@ -216,6 +236,27 @@ def deployment_causes(case: Case) -> Iterator[Cause]:
     yield from _rollout_limits(case, old)
     if newest is None:
         yield from overlapping(case, ())
+
+
+def _recreate(case: Case, sets: Sequence[Object]) -> Iterator[Cause]:
+    """Yield the pod that the strategy Recreate waits for: it creates no pod while an old one is stopping."""
+    is_waiting = (case.status.get("updatedReplicas") or 0) < wanted(case)
+    if (case.spec.get("strategy") or {}).get("type") != "Recreate" or not is_waiting:
+        return
+    stopping = [pod for obj in sets for pod in case.evidence.owned(obj, r.PODS) if is_deleting(pod)]
+    for pod in stopping[:MOST_FOLLOWED]:
+        yield from case.follow(r.PODS, pod)
+        seconds = pod["metadata"].get("deletionGracePeriodSeconds") or 0
+        until = time_of(pod["metadata"]["deletionTimestamp"])
+        if until is not None and case.now - (until - seconds) > STOPPING:
+            yield case.cause(
+                "rollout-limits",
+                f"the strategy Recreate waits until pod {name_of(pod)} has stopped: it is terminating, with a grace "
+                f"period of {seconds} s",
+                f"metadata.deletionTimestamp of pod {name_of(pod)}: {pod['metadata']['deletionTimestamp']}",
+                since=until - seconds,
+                next_attempt=until,
+            )
 
 
 def _newest(sets: Sequence[Object]) -> Object | None:
@@ -267,6 +308,7 @@ def statefulset_causes(case: Case) -> Iterator[Cause]:
     own = case.evidence.owned(case.obj, r.PODS)
     yield from failed_create(case)
     found = list(troubled_pods(case, own))
+    yield from _broken_revision(case, own, found)
     yield from found
     strategy = case.spec.get("updateStrategy") or {}
     partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
@@ -287,6 +329,34 @@ def statefulset_causes(case: Case) -> Iterator[Cause]:
     yield from _min_ready(case)
     if (case.status.get("replicas") or 0) < replicas:
         yield from overlapping(case, own)
+
+
+def _broken_revision(case: Case, own: Sequence[Object], found: Sequence[Cause]) -> Iterator[Cause]:
+    """Yield a pod of an old revision that keeps the StatefulSet from applying its template, which was repaired since.
+
+    found: causes of its pods.
+    """
+    strategy, newest = case.spec.get("updateStrategy") or {}, case.status.get("updateRevision")
+    ordered = (case.spec.get("podManagementPolicy") or "OrderedReady") == "OrderedReady"
+    if not ordered or not newest or strategy.get("type") == "OnDelete":
+        return
+    partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
+    for pod in own:
+        name, revision = name_of(pod), labels_of(pod).get(REVISION_HASH)
+        ordinal = name.rpartition("-")[2]
+        its = [cause for cause in found if cause.about == f"pod {case.namespace}/{name}" and cause.code in OF_TEMPLATE]
+        if revision in (None, newest) or is_deleting(pod) or not ordinal.isdecimal() or int(ordinal) < partition:
+            continue
+        for cause in its[:1]:
+            yield case.cause(
+                "old-revision-broken",
+                f"pod {name} is of an old revision and not ready, and the changed template is not applied before: "
+                "delete the pod",
+                f"pod {name}: {cause.summary}",
+                f"label {REVISION_HASH} {revision}, status.updateRevision {newest}",
+                since=cause.since,
+                commands=(f"kubectl delete pod {name} -n {case.namespace}",),
+            )
 
 
 # DaemonSets.

@@ -71,6 +71,8 @@ BY_CODE: dict[str, tuple[str, str]] = {
     **dict.fromkeys(("not-permitted", "namespace-terminating"), BOTH),
     # Workloads.
     "rollout-paused": (NOTHING, CAUSE),
+    "old-revision-broken": (SYMPTOM, SYMPTOM),
+    "rollout-limits": (NOTHING, SYMPTOM),
     "manual-update": (NOTHING, SYMPTOM),
     "no-matching-nodes": (NOTHING, SYMPTOM),
     "not-available-yet": (NOTHING, SYMPTOM),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kcm.actors.explanation.networking import INGRESS_CLASSES
 from kcm.actors.simulation.metrics_server import metrics_server
 from kcm.protocols.objects import Object, uid_of
 from kcm.protocols.resources import PODS
@@ -67,6 +68,8 @@ def ingress_class(scene: Scene) -> tuple[str, str]:
 
 
 def no_class(scene: Scene) -> tuple[str, str]:
+    """Create an Ingress without a class in a cluster with a class that is not the default one."""
+    scene.create(INGRESS_CLASSES, f"{scene.namespace}-web", {"spec": {"controller": "example.com/web"}})
     scene.pod_owner("web", kind="Deployment")
     service(scene, "web", {"app": "web"})
     return ingress(scene, "web", "web")

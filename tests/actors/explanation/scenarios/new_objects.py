@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.actors.explanation.scenario import Act, Scenario, Scene
 from tests.actors.explanation.scenarios.batch import ENDLESS, job_spec
-from tests.actors.explanation.scenarios.network import ingress, service
+from tests.actors.explanation.scenarios.network import no_class, service
 from tests.actors.explanation.scenarios.storage import claim, user
 
 SECONDS = 8.0
@@ -44,12 +44,6 @@ def image(scene: Scene) -> tuple[str, str]:
 
 def missing_claim(scene: Scene) -> tuple[str, str]:
     return user(scene, "db", "absent", kind=scene.chance.choice(("StatefulSet", "Pod")))
-
-
-def no_class(scene: Scene) -> tuple[str, str]:
-    scene.pod_owner("web", kind="Deployment")
-    service(scene, "web", {"app": "web"})
-    return ingress(scene, "web", "web")
 
 
 def no_node(scene: Scene) -> tuple[str, str]:

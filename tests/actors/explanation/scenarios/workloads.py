@@ -88,6 +88,26 @@ def bad_rollout(scene: Scene) -> tuple[str, str]:
     return kind, name
 
 
+def repaired(scene: Scene) -> tuple[str, str]:
+    """Repair the template of a StatefulSet, which waits for the pod of the broken one."""
+    kind, name = scene.pod_owner("repaired", kind="StatefulSet", replicas=2, container={"image": "nginx:404"})
+    scene.run(20.0)
+    template = {"spec": {"containers": [{"name": "main", "image": "nginx:1.28"}]}}
+    scene.merge(kind, name, {"spec": {"template": template}})
+    return kind, name
+
+
+def recreate(scene: Scene) -> tuple[str, str]:
+    """Replace a pod by the strategy Recreate that takes long to stop."""
+    slow = {"hollow.kcm.dev/terminate-after-seconds": "9000"}
+    kind, name = scene.pod_owner("recreate", kind="Deployment", annotations=slow, terminationGracePeriodSeconds=9999)
+    scene.run(10.0)
+    scene.merge(kind, name, {"spec": {"strategy": {"type": "Recreate", "rollingUpdate": None}}})
+    template = {"spec": {"containers": [{"name": "main", "image": "nginx:1.28"}]}}
+    scene.merge(kind, name, {"spec": {"template": template}})
+    return kind, name
+
+
 def min_ready(scene: Scene) -> tuple[str, str]:
     kind, name = scene.pod_owner("patient", kind="Deployment", replicas=2)
     scene.merge(kind, name, {"spec": {"minReadySeconds": 5000, "progressDeadlineSeconds": 9000}})
@@ -112,5 +132,7 @@ SCENARIOS = (
         further=("progress-deadline", "rollout-limits"),
         act=bad_rollout,
     ),
+    Scenario(name="broken pod of a repaired StatefulSet", code="old-revision-broken", act=repaired),
+    Scenario(name="old pod takes long to stop before its successor", code="rollout-limits", act=recreate),
     Scenario(name="pods are not ready for long enough", code="not-available-yet", act=min_ready),
 )
