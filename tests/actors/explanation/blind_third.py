@@ -26,14 +26,19 @@ from tests.actors.explanation.scenario import Scene
 THIRD: list[BlindScenario] = []
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 FAILS = {"image": "busybox:1.36", "command": ["sh", "-c", "sleep 1; exit 9"]}
-REPORTS = "unreachable|not ready|notready|lost|silent|heartbeat|stopped posting|not respond"
+REPORTS = (
+    "unreachable|not ready|notready|lost|silent|heartbeat|stopped posting|not respond"
+)
 
 
 @scenario(
     THIRD,
     "StatefulSet of a Service was scaled to zero",
     cause="StatefulSet couch, whose pods the Service selects, is scaled to 0.",
-    facts=("couch", "scaled to 0|0 replicas|replicas is 0|replicas 0|replicas: 0|replicas=0|to zero"),
+    facts=(
+        "couch",
+        "scaled to 0|0 replicas|replicas is 0|replicas 0|replicas: 0|replicas=0|to zero",
+    ),
 )
 def stateful_zero(scene: Scene) -> tuple[str, str]:
     workload(scene, "couch", "StatefulSet", replicas=2)
@@ -47,30 +52,41 @@ def stateful_zero(scene: Scene) -> tuple[str, str]:
 @scenario(
     THIRD,
     "StatefulSet does not apply the repaired command",
-    cause="Pod broker-0 crashes with the command of an old revision, and must be deleted before the repaired one is used.",
+    cause="Pod broker-0 crashes with the command of an old revision, and must be deleted before the repaired "
+    "one is used.",
     facts=("broker-0", "template|revision|up to date|update", "delete"),
     wait=90.0,
 )
 def repaired_command(scene: Scene) -> tuple[str, str]:
-    workload(scene, "broker", "StatefulSet", replicas=3, container=FAILS)
+    crashes = {"image": "busybox:1.36", "command": ["sh", "-c", "exit 9"]}
+    workload(scene, "broker", "StatefulSet", replicas=3, container=crashes)
     scene.run(90.0)
-    container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "infinity"]}
-    scene.merge("StatefulSet", "broker", {"spec": {"template": {"spec": {"containers": [container]}}}})
+    container = {
+        "name": "main",
+        "image": "busybox:1.36",
+        "command": ["sleep", "infinity"],
+    }
+    scene.merge(
+        "StatefulSet",
+        "broker",
+        {"spec": {"template": {"spec": {"containers": [container]}}}},
+    )
     return "StatefulSet", "broker"
 
 
 @scenario(
     THIRD,
-    "rollout of a DaemonSet waits for a pod with a finalizer",
-    cause="The rollout waits for an old pod on hollow-node-1, which is being deleted and keeps the finalizer net.example/release.",
-    facts=("net.example/release", "cni-"),
+    "rollout of a DaemonSet waits for a pod that takes an hour to stop",
+    cause="The rollout waits for an old pod of the DaemonSet, which is terminating with a grace period of 3600 s.",
+    facts=("cni-", "terminating|being deleted|stop", "3600|1h|60m"),
     wait=120.0,
 )
-def daemon_finalizer(scene: Scene) -> tuple[str, str]:
-    workload(scene, "cni", "DaemonSet")
+def slow_daemon(scene: Scene) -> tuple[str, str]:
+    slow = {"hollow.kcm.dev/terminate-after-seconds": "3500"}
+    workload(
+        scene, "cni", "DaemonSet", annotations=slow, terminationGracePeriodSeconds=3600
+    )
     scene.run(15.0)
-    (pod,) = [pod for pod in pods_of(scene, "cni") if pod["spec"]["nodeName"] == "hollow-node-1"]
-    scene.merge("Pod", pod["metadata"]["name"], {"metadata": {"finalizers": ["net.example/release"]}})
     change_image(scene, "DaemonSet", "cni", "nginx:1.28")
     return "DaemonSet", "cni"
 
@@ -85,11 +101,15 @@ def daemon_finalizer(scene: Scene) -> tuple[str, str]:
 def fragmented(scene: Scene) -> tuple[str, str]:
     labels = {"matchLabels": {"app": "render"}}
     term = {"labelSelector": labels, "topologyKey": HOSTNAME}
-    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    affinity = {
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    }
     half = {"resources": {"requests": {"cpu": "16"}}}
     workload(scene, "render", replicas=3, affinity=affinity, container=half)
     scene.run(10.0)
-    return workload(scene, "solver", container={"resources": {"requests": {"cpu": "20"}}})
+    return workload(
+        scene, "solver", container={"resources": {"requests": {"cpu": "20"}}}
+    )
 
 
 @scenario(
@@ -101,7 +121,9 @@ def fragmented(scene: Scene) -> tuple[str, str]:
 def unknown_zone(scene: Scene) -> tuple[str, str]:
     expression = {"key": ZONE, "operator": "In", "values": ["zone-c"]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    affinity = {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+    }
     return workload(scene, "geo-dns", replicas=2, affinity=affinity)
 
 
@@ -118,10 +140,21 @@ def second_taint(scene: Scene) -> tuple[str, str]:
         {"key": "pool", "value": "ml", "effect": "NoSchedule"},
         {"key": "maintenance", "value": "true", "effect": "NoSchedule"},
     ]
-    scene.merge("Node", "hollow-node-2", {"metadata": {"labels": {"pool": "ml"}}, "spec": {"taints": taints}})
+    scene.merge(
+        "Node",
+        "hollow-node-2",
+        {"metadata": {"labels": {"pool": "ml"}}, "spec": {"taints": taints}},
+    )
     scene.run(3.0)
-    toleration = {"key": "pool", "operator": "Equal", "value": "ml", "effect": "NoSchedule"}
-    return workload(scene, "embedder", nodeSelector={"pool": "ml"}, tolerations=[toleration])
+    toleration = {
+        "key": "pool",
+        "operator": "Equal",
+        "value": "ml",
+        "effect": "NoSchedule",
+    }
+    return workload(
+        scene, "embedder", nodeSelector={"pool": "ml"}, tolerations=[toleration]
+    )
 
 
 @scenario(
@@ -138,7 +171,9 @@ def rate_limit(scene: Scene) -> tuple[str, str]:
     scene.run(10.0)
     (pod,) = pods_of(scene, "cart-cache")
     why = f'failed to pull and unpack image "{image}": 429 Too Many Requests - toomanyrequests: rate limit reached'
-    report(scene, pod, {"state": {"waiting": {"reason": "ErrImagePull", "message": why}}})
+    report(
+        scene, pod, {"state": {"waiting": {"reason": "ErrImagePull", "message": why}}}
+    )
     event(scene, pod, "Failed", f'Failed to pull image "{image}": {why}', count=3)
     return "Deployment", "cart-cache"
 
@@ -146,16 +181,29 @@ def rate_limit(scene: Scene) -> tuple[str, str]:
 @scenario(
     THIRD,
     "default CPU limit is lower than the request of a Job",
-    cause="The container requests 700m, and the LimitRange cpu-defaults gives it a limit of 500m, so its pods are invalid.",
+    cause="The container requests 700m, and the LimitRange cpu-defaults gives it a limit of 500m, so its pods "
+    "are invalid.",
     facts=("700m", "limitrange|limits cpu-defaults"),
     wait=100.0,
 )
 def default_cpu(scene: Scene) -> tuple[str, str]:
-    limits = [{"type": "Container", "default": {"cpu": "500m"}, "defaultRequest": {"cpu": "100m"}}]
-    kind = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "cpu-defaults"}}
+    limits = [
+        {
+            "type": "Container",
+            "default": {"cpu": "500m"},
+            "defaultRequest": {"cpu": "100m"},
+        }
+    ]
+    kind = {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "cpu-defaults"},
+    }
     scene.apply({**kind, "spec": {"limits": limits}})
     scene.run(3.0)
-    return job(scene, "rebuild-index", container={"resources": {"requests": {"cpu": "700m"}}})
+    return job(
+        scene, "rebuild-index", container={"resources": {"requests": {"cpu": "700m"}}}
+    )
 
 
 @scenario(
@@ -167,7 +215,11 @@ def default_cpu(scene: Scene) -> tuple[str, str]:
 )
 def failing_runs(scene: Scene) -> tuple[str, str]:
     cron_job(scene, "sync-users", "*/2 * * * *", container=FAILS)
-    scene.merge("CronJob", "sync-users", {"spec": {"jobTemplate": {"spec": {"backoffLimit": 1}}}})
+    scene.merge(
+        "CronJob",
+        "sync-users",
+        {"spec": {"jobTemplate": {"spec": {"backoffLimit": 1}}}},
+    )
     return "CronJob", "sync-users"
 
 
@@ -196,9 +248,14 @@ def attached_to_lost_node(scene: Scene) -> tuple[str, str]:
     facts=("shared-reports", "finance-old", "released|deleted|uid"),
 )
 def released_elsewhere(scene: Scene) -> tuple[str, str]:
-    scene.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "finance-old"}})
+    scene.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "finance-old"}}
+    )
     static_volume(scene, "shared-reports", "15Gi", storageClassName="")
-    claimed = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "15Gi"}}}
+    claimed = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "15Gi"}},
+    }
     scene.apply(
         {
             "apiVersion": "v1",
@@ -210,7 +267,9 @@ def released_elsewhere(scene: Scene) -> tuple[str, str]:
     scene.run(10.0)
     scene.delete("Namespace", "finance-old")
     scene.run(20.0)
-    return claim(scene, "quarterly", "15Gi", storageClassName="", volumeName="shared-reports")
+    return claim(
+        scene, "quarterly", "15Gi", storageClassName="", volumeName="shared-reports"
+    )
 
 
 @scenario(
@@ -248,13 +307,20 @@ def recreate_on_lost_node(scene: Scene) -> tuple[str, str]:
 @scenario(
     THIRD,
     "one of two ports has no match",
-    cause="The port grpc of the Service has the targetPort grpc, which no container names, so this port has no endpoint.",
+    cause="The port grpc of the Service has the targetPort grpc, which no container names, so this port has no "
+    "endpoint.",
     facts=("grpc",),
 )
 def second_port(scene: Scene) -> tuple[str, str]:
-    ports = [{"name": "http", "containerPort": 8080}, {"name": "rpc", "containerPort": 9000}]
+    ports = [
+        {"name": "http", "containerPort": 8080},
+        {"name": "rpc", "containerPort": 9000},
+    ]
     workload(scene, "ledger-api", replicas=2, container={"ports": ports})
-    wanted = [{"name": "http", "port": 80, "targetPort": "http"}, {"name": "grpc", "port": 90, "targetPort": "grpc"}]
+    wanted = [
+        {"name": "http", "port": 80, "targetPort": "http"},
+        {"name": "grpc", "port": 90, "targetPort": "grpc"},
+    ]
     return service(scene, "ledger-api", ports=wanted)
 
 
@@ -270,7 +336,11 @@ def remaining_quota(scene: Scene) -> tuple[str, str]:
     workload(scene, "heater", container={"resources": {"requests": {"memory": "2Gi"}}})
     scene.run(5.0)
     return workload(
-        scene, "cooler", "StatefulSet", replicas=2, container={"resources": {"requests": {"memory": "4Gi"}}}
+        scene,
+        "cooler",
+        "StatefulSet",
+        replicas=2,
+        container={"resources": {"requests": {"memory": "4Gi"}}},
     )
 
 
@@ -282,4 +352,10 @@ def remaining_quota(scene: Scene) -> tuple[str, str]:
     wait=120.0,
 )
 def thirtieth_of_february(scene: Scene) -> tuple[str, str]:
-    return cron_job(scene, "leap-check", "30 6 30 2 *", more={"timeZone": "Europe/Berlin"}, container=FAILS)
+    return cron_job(
+        scene,
+        "leap-check",
+        "30 6 30 2 *",
+        more={"timeZone": "Europe/Berlin"},
+        container=FAILS,
+    )
