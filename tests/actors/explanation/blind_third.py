@@ -26,9 +26,7 @@ from tests.actors.explanation.scenario import Scene
 THIRD: list[BlindScenario] = []
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 FAILS = {"image": "busybox:1.36", "command": ["sh", "-c", "sleep 1; exit 9"]}
-REPORTS = (
-    "unreachable|not ready|notready|lost|silent|heartbeat|stopped posting|not respond"
-)
+REPORTS = "unreachable|not ready|notready|lost|silent|heartbeat|stopped posting|not respond"
 
 
 @scenario(
@@ -39,6 +37,7 @@ REPORTS = (
         "couch",
         "scaled to 0|0 replicas|replicas is 0|replicas 0|replicas: 0|replicas=0|to zero",
     ),
+    code="service-no-pods",
 )
 def stateful_zero(scene: Scene) -> tuple[str, str]:
     workload(scene, "couch", "StatefulSet", replicas=2)
@@ -83,9 +82,7 @@ def repaired_command(scene: Scene) -> tuple[str, str]:
 )
 def slow_daemon(scene: Scene) -> tuple[str, str]:
     slow = {"hollow.kcm.dev/terminate-after-seconds": "3500"}
-    workload(
-        scene, "cni", "DaemonSet", annotations=slow, terminationGracePeriodSeconds=3600
-    )
+    workload(scene, "cni", "DaemonSet", annotations=slow, terminationGracePeriodSeconds=3600)
     scene.run(15.0)
     change_image(scene, "DaemonSet", "cni", "nginx:1.28")
     return "DaemonSet", "cni"
@@ -97,19 +94,16 @@ def slow_daemon(scene: Scene) -> tuple[str, str]:
     cause="The pod requests 20 CPUs, and each node has 16 of its 32 free, although 48 are free in sum.",
     facts=("cpu", "20", "16|32"),
     alone=True,
+    code="insufficient-resources",
 )
 def fragmented(scene: Scene) -> tuple[str, str]:
     labels = {"matchLabels": {"app": "render"}}
     term = {"labelSelector": labels, "topologyKey": HOSTNAME}
-    affinity = {
-        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-    }
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     half = {"resources": {"requests": {"cpu": "16"}}}
     workload(scene, "render", replicas=3, affinity=affinity, container=half)
     scene.run(10.0)
-    return workload(
-        scene, "solver", container={"resources": {"requests": {"cpu": "20"}}}
-    )
+    return workload(scene, "solver", container={"resources": {"requests": {"cpu": "20"}}})
 
 
 @scenario(
@@ -117,13 +111,12 @@ def fragmented(scene: Scene) -> tuple[str, str]:
     "node affinity names a zone that does not exist",
     cause="The pods must run in zone-c, and the nodes are in zone-a and zone-b.",
     facts=("zone-c",),
+    code="node-affinity",
 )
 def unknown_zone(scene: Scene) -> tuple[str, str]:
     expression = {"key": ZONE, "operator": "In", "values": ["zone-c"]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    affinity = {
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}
-    }
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
     return workload(scene, "geo-dns", replicas=2, affinity=affinity)
 
 
@@ -134,6 +127,7 @@ def unknown_zone(scene: Scene) -> tuple[str, str]:
     facts=("maintenance",),
     untrue=("pool=ml:",),
     alone=True,
+    code="untolerated-taint",
 )
 def second_taint(scene: Scene) -> tuple[str, str]:
     taints = [
@@ -152,9 +146,7 @@ def second_taint(scene: Scene) -> tuple[str, str]:
         "value": "ml",
         "effect": "NoSchedule",
     }
-    return workload(
-        scene, "embedder", nodeSelector={"pool": "ml"}, tolerations=[toleration]
-    )
+    return workload(scene, "embedder", nodeSelector={"pool": "ml"}, tolerations=[toleration])
 
 
 @scenario(
@@ -163,6 +155,7 @@ def second_taint(scene: Scene) -> tuple[str, str]:
     cause="The image cannot be pulled, because the registry answers toomanyrequests: its rate limit is reached.",
     facts=("toomanyrequests|rate limit", "docker.io/library/redis:7"),
     flags=BY_HAND,
+    code="image-pull",
 )
 def rate_limit(scene: Scene) -> tuple[str, str]:
     pool = worker(scene, "worker-rate")
@@ -171,9 +164,7 @@ def rate_limit(scene: Scene) -> tuple[str, str]:
     scene.run(10.0)
     (pod,) = pods_of(scene, "cart-cache")
     why = f'failed to pull and unpack image "{image}": 429 Too Many Requests - toomanyrequests: rate limit reached'
-    report(
-        scene, pod, {"state": {"waiting": {"reason": "ErrImagePull", "message": why}}}
-    )
+    report(scene, pod, {"state": {"waiting": {"reason": "ErrImagePull", "message": why}}})
     event(scene, pod, "Failed", f'Failed to pull image "{image}": {why}', count=3)
     return "Deployment", "cart-cache"
 
@@ -185,6 +176,7 @@ def rate_limit(scene: Scene) -> tuple[str, str]:
     "are invalid.",
     facts=("700m", "limitrange|limits cpu-defaults"),
     wait=100.0,
+    code="limit-range|invalid-template",
 )
 def default_cpu(scene: Scene) -> tuple[str, str]:
     limits = [
@@ -201,9 +193,7 @@ def default_cpu(scene: Scene) -> tuple[str, str]:
     }
     scene.apply({**kind, "spec": {"limits": limits}})
     scene.run(3.0)
-    return job(
-        scene, "rebuild-index", container={"resources": {"requests": {"cpu": "700m"}}}
-    )
+    return job(scene, "rebuild-index", container={"resources": {"requests": {"cpu": "700m"}}})
 
 
 @scenario(
@@ -212,6 +202,7 @@ def default_cpu(scene: Scene) -> tuple[str, str]:
     cause="Each Job of CronJob sync-users fails: its container exits with 9 until its backoffLimit of 1 is reached.",
     facts=("sync-users", "9", "exit|failed"),
     wait=400.0,
+    code="pod-failed|job-failed",
 )
 def failing_runs(scene: Scene) -> tuple[str, str]:
     cron_job(scene, "sync-users", "*/2 * * * *", container=FAILS)
@@ -231,6 +222,7 @@ def failing_runs(scene: Scene) -> tuple[str, str]:
     stage={"attach": True},
     alone=True,
     wait=450.0,
+    code="node-lost|volume-attach",
 )
 def attached_to_lost_node(scene: Scene) -> tuple[str, str]:
     claim(scene, "erp-data")
@@ -246,11 +238,11 @@ def attached_to_lost_node(scene: Scene) -> tuple[str, str]:
     "claim names a volume that a deleted claim of another namespace had",
     cause="Volume shared-reports is Released: it still refers to the deleted claim quarterly of namespace finance-old.",
     facts=("shared-reports", "finance-old", "released|deleted|uid"),
+    code="volume-taken|volume-released",
+    added=("released|deleted",),
 )
 def released_elsewhere(scene: Scene) -> tuple[str, str]:
-    scene.apply(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "finance-old"}}
-    )
+    scene.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "finance-old"}})
     static_volume(scene, "shared-reports", "15Gi", storageClassName="")
     claimed = {
         "accessModes": ["ReadWriteOnce"],
@@ -267,9 +259,7 @@ def released_elsewhere(scene: Scene) -> tuple[str, str]:
     scene.run(10.0)
     scene.delete("Namespace", "finance-old")
     scene.run(20.0)
-    return claim(
-        scene, "quarterly", "15Gi", storageClassName="", volumeName="shared-reports"
-    )
+    return claim(scene, "quarterly", "15Gi", storageClassName="", volumeName="shared-reports")
 
 
 @scenario(
@@ -293,6 +283,7 @@ def slow_namespace(scene: Scene) -> tuple[str, str]:
     facts=("hollow-node-", REPORTS, "crm-"),
     alone=True,
     wait=120.0,
+    code="node-lost|rollout-limits",
 )
 def recreate_on_lost_node(scene: Scene) -> tuple[str, str]:
     workload(scene, "crm", more={"strategy": {"type": "Recreate"}})
@@ -310,6 +301,7 @@ def recreate_on_lost_node(scene: Scene) -> tuple[str, str]:
     cause="The port grpc of the Service has the targetPort grpc, which no container names, so this port has no "
     "endpoint.",
     facts=("grpc",),
+    code="target-port-missing",
 )
 def second_port(scene: Scene) -> tuple[str, str]:
     ports = [
@@ -329,6 +321,7 @@ def second_port(scene: Scene) -> tuple[str, str]:
     "quota has less memory left than the pod requests",
     cause="ResourceQuota mem-quota has 2Gi of its 8Gi requests.memory left, and the second pod requests 4Gi.",
     facts=("mem-quota", "requests.memory", "4Gi"),
+    code="quota-exceeded",
 )
 def remaining_quota(scene: Scene) -> tuple[str, str]:
     quota(scene, "mem-quota", requests_memory="8Gi")
@@ -350,6 +343,7 @@ def remaining_quota(scene: Scene) -> tuple[str, str]:
     cause="The schedule 30 6 30 2 * never occurs, because February has no 30th day.",
     facts=("30 6 30 2 *", "never|no next|no time|not occur|no date|does not occur"),
     wait=120.0,
+    code="schedule-invalid",
 )
 def thirtieth_of_february(scene: Scene) -> tuple[str, str]:
     return cron_job(
