@@ -35,10 +35,11 @@ DIMENSIONS: Mapping[str, Sequence[int]] = {
 }
 BASE = Population(nodes=10, pods=500, namespaces=10, crowds={PROBE: PROBE_PODS})
 SMALL = "small cluster"  # benchmark of the values of BASE
-REST = 30.0  # seconds over which CPU is measured, at least
+REST = 30.0  # seconds over which CPU is measured
 TRIMMED = 75.0  # seconds after its start by which a manager has returned the memory that only the start needed
 ROLLS = 5  # rollouts of a Deployment of PROBE_PODS pods
 WATCHED_CHANGES = 100
+EXPLAINED = 0.9  # part of the variance that a fitted line must explain
 # Figures that are fitted, with their units.
 FIGURES = {"start_cpu_seconds": "CPU s", "resident_mb": "MB", "idle_cpu_percent": "% CPU"}
 OF_WATCHERS = {"server_mb": "MB", "server_cpu_ms_per_change": "ms"}
@@ -68,8 +69,9 @@ def _figures_by(dimension: str) -> Callable[[Path, int], dict[str, float]]:
 
 def _manager_figures(directory: Path, population: Population, *, definitions: int) -> dict[str, float]:
     with _stage(directory, population, definitions=definitions) as stage:
+        time.sleep(max(0.0, stage.manager.began + TRIMMED - time.monotonic()))
         started = stage.manager.cpu()
-        percent = stage.cores(max(REST, stage.manager.began + TRIMMED - time.monotonic())) * 100
+        percent = stage.cores(REST) * 100
         resident = stage.manager.resident()
         cpu = stage.manager.cpu()
         for _ in range(ROLLS):
@@ -130,9 +132,17 @@ def _watcher_figures(directory: Path, size: int) -> dict[str, float]:
             }
 
 
-def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
-    """Return the slope of a line that is fitted to the logarithms: 1 if the values grow as the sizes do."""
-    return statistics.linear_regression([math.log(size) for size in sizes], [math.log(value) for value in values]).slope
+def exponent(sizes: Sequence[float], values: Sequence[float]) -> float | None:
+    """Return the slope of a line that is fitted to the logarithms: 1 if the values grow as the sizes do.
+
+    None for fewer than three values, and if the line explains less than 90 % of their variance: they are noise.
+    """
+    if len(sizes) < 3:
+        return None
+    x, y = [math.log(size) for size in sizes], [math.log(value) for value in values]
+    if statistics.correlation(x, y) ** 2 < EXPLAINED:
+        return None
+    return statistics.linear_regression(x, y).slope
 
 
 def curve(figures: Sequence[Mapping[str, Any]], dimension: str, figure: str) -> tuple[list[int], list[float]]:

@@ -43,8 +43,7 @@ class Line:
 
     @property
     def exponent(self) -> float | None:
-        """Fitted exponent; None for fewer than three points."""
-        return exponent(self.sizes, self.values) if len(self.sizes) > 2 else None
+        return exponent(self.sizes, self.values)
 
 
 def lines_of(figures: Sequence[Mapping[str, Any]], figure: str) -> list[Line]:
