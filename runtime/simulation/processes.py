@@ -10,13 +10,16 @@ from typing import Any, Protocol
 import pykka
 
 from kcm.protocols.codec import Decoder, decode
+from kcm.protocols.messages.commands import Submit
+from kcm.protocols.messages.outcomes import Settled
 from kcm.runtime.faults.injection import Injector
 from kcm.runtime.faults.vocabulary import FaultKind
 from kcm.runtime.simulation.clock import ProcessClock, VirtualClock
 from kcm.runtime.simulation.side_threads import SideThread
 from kcm.runtime.system.actor import Actor
 
-DECODED = 128  # decoded messages to keep
+DECODED = 12  # decoded messages to keep
+SHARED = frozenset((*Decoder.SENT_TO_MANY, Submit, Settled))  # others have one receiver
 
 
 class ProcessWorld(Protocol):
@@ -49,20 +52,28 @@ class SharedDecoder(Decoder):
     actors at the same time.
     """
 
-    __slots__ = ("_recent",)
+    __slots__ = ("_left", "_recent")
 
     def __init__(self) -> None:
         super().__init__()
-        self._recent: dict[int, tuple[bytes, Any]] = {}  # by id of the frame, the oldest first
+        self._recent: dict[int, tuple[bytes, Any]] = {}  # by id of the frame
+        self._left = DECODED  # number of messages to keep until all are dropped
 
     def decode(self, frame: bytes) -> Any:
-        known = self._recent.get(id(frame))
+        latest, message = self._latest
+        if frame is latest:
+            return message
+        number = id(frame)
+        known = self._recent.get(number)
         if known is not None and known[0] is frame:
+            self._latest = known
             return known[1]
         message = decode(frame)
-        self._recent[id(frame)] = frame, message
-        if len(self._recent) > DECODED:
-            del self._recent[next(iter(self._recent))]
+        if type(message) in SHARED:
+            self._left -= 1
+            if self._left < 0:
+                self._recent, self._left = {}, DECODED
+            self._recent[number] = self._latest = frame, message
         return message
 
 

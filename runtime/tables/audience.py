@@ -26,15 +26,14 @@ class Audience:
     Only the informer that writes the table uses it, through its TableWriter.
     """
 
-    __slots__ = ("_index", "_subscriptions", "_undelivered", "_within", "is_divided")
+    __slots__ = ("_compiled", "_subscriptions", "_undelivered", "is_divided")
 
     def __init__(self) -> None:
         self._subscriptions: dict[
             str, tuple[tuple[Interest, str], ...]
         ] = {}  # each interest with the index of its watch, or ""
         self._undelivered: dict[Key, Entry] = {}  # the entries before changes that are not delivered yet
-        self._index = InterestIndex({})
-        self._within: dict[str, InterestIndex] = {}  # by index of the table
+        self._compiled: dict[str, InterestIndex] | None = None  # by index of the table; None after a subscription
         self.is_divided = False  # whether some watches are within an index
 
     @property
@@ -44,19 +43,21 @@ class Audience:
     def subscribe(self, subscriber: str, interests: Sequence[Interest], within: Sequence[str] = ()) -> None:
         """Add a subscriber, or replace its interests. within: as in Subscribe."""
         self._subscriptions[subscriber] = tuple(zip(interests, within or [""] * len(interests), strict=True))
-        self._compile()
+        self._subscriptions_changed()
 
     def unsubscribe(self, subscriber: str) -> None:
         if self._subscriptions.pop(subscriber, None) is not None:
-            self._compile()
+            self._subscriptions_changed()
 
     def concerned(self, type: str, entry: Entry, previous: Entry | None) -> Mapping[str, int]:
         """Return the watches without an index that the change concerns, as InterestIndex.concerned."""
-        return self._index.concerned(type, entry, previous)
+        return self._indexes()[""].concerned(type, entry, previous)
 
     def concerned_within(self, type: EventType, entry: Entry, previous: Entry | None) -> Iterator[Concern]:
         """Yield the change for each index: an object that enters the index is ADDED, one that leaves it is DELETED."""
-        for within, index in self._within.items():
+        for within, index in self._indexes().items():
+            if not within:
+                continue
             is_in = type != EventType.DELETED and (within, "") in entry.values
             before = previous or (entry if type == EventType.DELETED else None)
             was_in = before is not None and (within, "") in before.values
@@ -69,11 +70,19 @@ class Audience:
                 concerned = index.concerned(EventType.DELETED, gone, previous)
                 yield Concern(EventType.DELETED, gone, previous, concerned)
 
-    def _compile(self) -> None:
-        within = dict.fromkeys(name for watches in self._subscriptions.values() for _, name in watches)
-        self._index = self._index_of("")
-        self._within = {name: self._index_of(name) for name in within if name}
-        self.is_divided = bool(self._within)
+    def _subscriptions_changed(self) -> None:
+        self._compiled = None
+        self.is_divided = any(name for watches in self._subscriptions.values() for _, name in watches)
+
+    def _indexes(self) -> dict[str, InterestIndex]:
+        """Return the interests by index of the table, with "" first; compiled when the first change comes.
+
+        All controllers subscribe one after the other, and most tables do not change at the start.
+        """
+        if self._compiled is None:
+            names = dict.fromkeys(("", *(name for watches in self._subscriptions.values() for _, name in watches)))
+            self._compiled = {name: self._index_of(name) for name in names}
+        return self._compiled
 
     def _index_of(self, within: str) -> InterestIndex:
         return InterestIndex(

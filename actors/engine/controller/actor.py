@@ -514,12 +514,13 @@ class Controller(Actor):
             work.moved,
             work.reconciled,
             work.failed,
-            len(unsynced),
             self._begun,
             self._paused,
             self._may_begin_since,
         )
-        is_plain = discovered is None and not (self._held_back.hangs or self._tables.has_models or work.rights.refused)
+        is_plain = discovered is None and not (
+            unsynced or self._held_back.hangs or self._tables.has_models or work.rights.refused
+        )
         if is_plain and changing == self._published:
             return
         self._published = changing if is_plain else ()

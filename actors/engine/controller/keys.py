@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -51,8 +52,11 @@ class _Routes:
         self._audience.subscribe(_SELF, self.interests, within)
         self._of_owners = sum(1 << position for position, (watch, _) in enumerate(self._routes) if watch.is_of_owners)
         self._need_facts = any(interest.having for interest in self.interests)
-        states = [interest if _is_of_states(interest) else None for interest in self.interests]
-        self._states = InterestIndex({_SELF: states})
+
+    @cached_property
+    def _states(self) -> InterestIndex:
+        """Interests that depend only on the new state of an object."""
+        return InterestIndex({_SELF: [interest if _is_of_states(interest) else None for interest in self.interests]})
 
     def within(self, table_id: str) -> tuple[str, ...]:
         """Return the value of Subscribe.within for the informer of this table."""

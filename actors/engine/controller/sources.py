@@ -354,10 +354,13 @@ class TaskSources:
 
     def __init__(self, sources: Iterable[TaskSource]) -> None:
         self._turns = deque(sources)
+        self._only = self._turns[0] if len(self._turns) == 1 else None  # most controllers have one queue and no pass
 
     # Called several times for each message: plain loops take half the time of generators.
 
     def take(self, now: float) -> Task | None:
+        if self._only is not None:
+            return self._only.take(now)
         turns = self._turns
         for _ in range(len(turns)):
             source = turns[0]
