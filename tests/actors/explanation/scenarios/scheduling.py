@@ -33,6 +33,7 @@ def taints(scene: Scene) -> tuple[str, str]:
     for node in scene.cluster.list(resource_of("node")):
         taint = {"key": "dedicated", "value": "db", "effect": "NoSchedule"}
         scene.merge("node", node["metadata"]["name"], {"spec": {"taints": [taint]}})
+    scene.run(2.0)  # the scheduler would bind a pod before it sees the taints
     return scene.pod_owner("tainted", kind=_owner(scene))
 
 
