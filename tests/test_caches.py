@@ -16,6 +16,7 @@ BY_COUNT = {
     "protocols/discovery/documents.py": "two answers of the server",
     "protocols/go_dump.py": "no argument",
     "protocols/hashing.py": "templates of at most 16 KiB",
+    "protocols/messages/discovery.py": "resources of discovery documents, whose names the server validates",
     "protocols/models.py": "classes of the program",
     "protocols/quantities.py": "at most 128 characters; longer ones raise an error",
     "protocols/selectors.py": "valid label keys and values; others raise an error",
