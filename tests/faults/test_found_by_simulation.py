@@ -89,7 +89,7 @@ FOUND = {
     ),
     "a controller was started anew, and began before its table showed a pod that the one before had looked at": Found(
         new_incarnations_do_not_wait_for_reads,
-        15,
+        63,
         "command-repeated 5..38 rate=0.5 seconds=0.05 process=manager*; "
         "actor-vanished 8..38 rate=0.5 most=3 process=manager* actor=controller:*; "
         "watch-lagging 4..40 rate=0.5 seconds=20 process=manager* resource=pods",
