@@ -39,12 +39,14 @@ def test_blind_scenarios_have_unique_names_facts_and_known_codes() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_first_cause_is_right_for_all_blind_scenarios_but_the_known_ones() -> None:
     wrong = {outcome.scenario.name: outcome.found for outcome in run_trial(BLIND, seed=1) if not outcome.is_right}
     assert wrong.keys() == KNOWN_WRONG | KNOWN_WRONG_VARIATIONS, wrong
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_nothing_is_wrong_with_healthy_objects_but_the_known_ones() -> None:
     found = list(explained(seed=1))
     assert len(found) >= 60
