@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kcm.actors.controllers.network.shared.ports import named_ports
 from kcm.actors.explanation import responsible
 from kcm.actors.explanation.case import Case, event_line
 from kcm.actors.explanation.cause import Cause
@@ -35,6 +36,8 @@ def service_pending(case: Case) -> str:
         return "it has no load balancer"
     if case.spec.get("selector") and not _ready_endpoints(case):
         return "it has no ready endpoints"
+    if any(_missing_ports(case, _ready_pods(case))):
+        return "one of its ports has no endpoints"
     return ""
 
 
@@ -61,6 +64,8 @@ def service_causes(case: Case) -> Iterator[Cause]:
         return
     if case.spec.get("selector") and not _ready_endpoints(case):
         yield from _no_endpoints(case)
+    else:
+        yield from _missing_ports(case, _ready_pods(case))
     if _needs_load_balancer(case):
         yield from _no_load_balancer(case)
 
@@ -75,9 +80,9 @@ def _no_endpoints(case: Case) -> Iterator[Cause]:
     if not pods:
         yield from _no_pods(case, selector)
         return
-    ready = [pod for pod in pods if is_true((pod.get("status") or {}).get("conditions"), "Ready")]
+    ready = [pod for pod in pods if _is_ready(pod)]
     if ready:
-        yield from _no_port(case, ready)
+        yield from _missing_ports(case, ready)
         return
     found = list(troubled_pods(case, pods))
     yield from found
@@ -135,19 +140,34 @@ def _similar(case: Case) -> Iterator[str]:
             return
 
 
-def _no_port(case: Case, ready: Sequence[Object]) -> Iterator[Cause]:
-    named = {
-        port.get("name")
-        for pod in ready
-        for container in (pod.get("spec") or {}).get("containers") or ()
-        for port in container.get("ports") or ()
-    }
-    for port in case.spec.get("ports") or ():
-        target = port.get("targetPort")
-        if isinstance(target, str) and not target.isdecimal() and target not in named:
+def _is_ready(pod: Object) -> bool:
+    return is_true((pod.get("status") or {}).get("conditions"), "Ready")
+
+
+def _named_targets(case: Case) -> list[Object]:
+    """Return the ports of a Service whose targetPort is the name of a container port."""
+    return [port for port in case.spec.get("ports") or () if isinstance(port.get("targetPort"), str)]
+
+
+def _ready_pods(case: Case) -> list[Object]:
+    """Return the ready pods of a Service with a selector and a named targetPort; for other Services none."""
+    if not case.spec.get("selector") or not _named_targets(case):
+        return []
+    selector = map_selector(case.spec["selector"])
+    return [pod for pod in case.evidence.selected(r.PODS, case.namespace, selector) if _is_ready(pod)]
+
+
+def _missing_ports(case: Case, ready: Sequence[Object]) -> Iterator[Cause]:
+    """Yield a cause for each named targetPort that none of the ready pods has; nothing without ready pods."""
+    if not ready:
+        return
+    named = {name for pod in ready for name in named_ports(pod)}
+    for port in _named_targets(case):
+        target, protocol = port["targetPort"], port.get("protocol") or "TCP"
+        if (target, protocol) not in named:
             yield case.cause(
                 "target-port-missing",
-                f"no container of its {len(ready)} ready pods has a port named {target}",
+                f"no container of its {len(ready)} ready pods has a {protocol} port named {target}",
                 f"port {port.get('name') or port.get('port')} has targetPort {target}",
             )
 

@@ -25,7 +25,6 @@ KNOWN_WRONG_VARIATIONS = {
     "replacement needs a volume that is attached to a lost node",
     "claim names a volume that a deleted claim of another namespace had",
     "namespace waits for a pod with a long grace period",
-    "one of two ports has no match",
 }
 
 
