@@ -10,6 +10,7 @@ from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.kinds import GARBAGE_COLLECTOR, KINDS
 from kcm.actors.explanation.nodes import node_trouble
+from kcm.actors.explanation.pods import stops_slowly
 from kcm.protocols import resources as r
 from kcm.protocols.objects import Object, finalizers_of, is_deleting, metadata, name_of
 from kcm.protocols.resources import Resource
@@ -206,6 +207,21 @@ def _pod(case: Case) -> Iterator[Cause]:
         )
 
 
+def _stopping_pods(case: Case) -> Iterator[Cause]:
+    """Yield the pods of a namespace whose grace period is long."""
+    for pod in case.evidence.list(r.PODS, case.name):
+        seconds, until = stops_slowly(pod, case.now)
+        if until is not None and until > case.now:
+            yield case.cause(
+                "namespace-not-empty",
+                f"it still contains pod {name_of(pod)}, which is terminating, with a grace period of {seconds:g} s",
+                f"metadata.deletionTimestamp of pod {name_of(pod)}: {metadata(pod)['deletionTimestamp']}",
+                since=until - seconds,
+                next_attempt=until,
+            )
+            return
+
+
 def _namespace(case: Case) -> Iterator[Cause]:
     idle = list(responsible.not_working(case, ("namespace-controller",)))
     yield from idle
@@ -236,6 +252,8 @@ def _namespace(case: Case) -> Iterator[Cause]:
                 found = list(case.follow(resource, obj))
                 followed += bool(found)
                 yield from found
+    if not followed:
+        yield from _stopping_pods(case)
     if failure is not None:
         yield case.cause("namespace-not-empty", f"its contents cannot be deleted: {failure.get('message')}")
     elif content is not None or finalizers is not None:

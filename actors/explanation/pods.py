@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from kcm.actors.explanation import containers, scheduling, storage
 from kcm.actors.explanation.case import Case, condition_line
 from kcm.actors.explanation.cause import Cause
+from kcm.actors.explanation.evidence import time_of
 from kcm.actors.explanation.nodes import node_trouble
+from kcm.protocols.objects import Object, metadata
 from kcm.protocols.resources import NODES
 
 # Reasons of the kubelet for a pod that it does not start. Source: kubernetes v1.36 pkg/kubelet/lifecycle.
@@ -20,6 +22,7 @@ REJECTED = (
     "NodeShutdown",
     "Terminated",
 )
+STOPPING = 30.0  # seconds in which a pod usually stops
 
 
 def pending(case: Case) -> str:
@@ -83,3 +86,11 @@ def _failed(case: Case) -> Iterator[Cause]:
         ]
         why = f"{reason} {message}".strip() or "; ".join(ends) or "its phase is Failed"
         yield case.cause("pod-failed", f"the pod has failed: {why}", line, *ends)
+
+
+def stops_slowly(pod: Object, now: float) -> tuple[float, float | None]:
+    """Return a pod's grace period in seconds, and when it ends; None unless it has been terminating for long."""
+    seconds = float(metadata(pod).get("deletionGracePeriodSeconds") or 0)
+    until = time_of(metadata(pod).get("deletionTimestamp"))
+    is_slow = until is not None and now - (until - seconds) > STOPPING
+    return seconds, until if is_slow else None

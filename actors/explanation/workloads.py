@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from kcm.actors.explanation import pods
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
 from kcm.actors.explanation.cause import Cause
-from kcm.actors.explanation.evidence import time_of
 from kcm.actors.explanation.refusals import refused
 from kcm.protocols import resources as r
 from kcm.protocols.objects import Object, annotations_of, is_deleting, labels_of, name_of, uid_of
@@ -15,7 +14,6 @@ from kcm.protocols.selectors import NOTHING, LabelSelector, label_selector_of, m
 
 REVISION = "deployment.kubernetes.io/revision"
 PATIENCE = 60.0  # seconds; shorter waits for minReadySeconds are under way
-STOPPING = 30.0  # seconds in which a pod usually stops
 REVISION_HASH = "controller-revision-hash"  # label of a StatefulSet's pods
 OF_TEMPLATE = frozenset(  # codes of causes that a change of the template can correct
     {
@@ -243,16 +241,20 @@ def _recreate(case: Case, sets: Sequence[Object]) -> Iterator[Cause]:
     is_waiting = (case.status.get("updatedReplicas") or 0) < wanted(case)
     if (case.spec.get("strategy") or {}).get("type") != "Recreate" or not is_waiting:
         return
-    stopping = [pod for obj in sets for pod in case.evidence.owned(obj, r.PODS) if is_deleting(pod)]
-    for pod in stopping[:MOST_FOLLOWED]:
+    own = [pod for obj in sets for pod in case.evidence.owned(obj, r.PODS)]
+    yield from _stopping(case, own, "the strategy Recreate")
+
+
+def _stopping(case: Case, own: Iterable[Object], what: str) -> Iterator[Cause]:
+    """Yield the pods that have been terminating for long, and for which the rollout waits. what: what waits."""
+    for pod in [pod for pod in own if is_deleting(pod)][:MOST_FOLLOWED]:
         yield from case.follow(r.PODS, pod)
-        seconds = pod["metadata"].get("deletionGracePeriodSeconds") or 0
-        until = time_of(pod["metadata"]["deletionTimestamp"])
-        if until is not None and case.now - (until - seconds) > STOPPING:
+        seconds, until = pods.stops_slowly(pod, case.now)
+        if until is not None:
             yield case.cause(
                 "rollout-limits",
-                f"the strategy Recreate waits until pod {name_of(pod)} has stopped: it is terminating, with a grace "
-                f"period of {seconds} s",
+                f"{what} waits until pod {name_of(pod)} has stopped: it is terminating, with a grace period of "
+                f"{seconds:g} s",
                 f"metadata.deletionTimestamp of pod {name_of(pod)}: {pod['metadata']['deletionTimestamp']}",
                 since=until - seconds,
                 next_attempt=until,
@@ -319,6 +321,8 @@ def statefulset_causes(case: Case) -> Iterator[Cause]:
         yield case.cause(
             "manual-update", f"{replicas - updated} pods keep the old revision: the update strategy is {why}"
         )
+    if updated < replicas:
+        yield from _stopping(case, own, "the rollout")
     ordered = (case.spec.get("podManagementPolicy") or "OrderedReady") == "OrderedReady"
     if ordered and ready < replicas and (case.status.get("replicas") or 0) < replicas and own:
         waits = [name_of(pod) for pod in own if pods.pending(Case(r.PODS, pod, case.evidence, _nothing))]
@@ -400,6 +404,8 @@ def daemonset_causes(case: Case) -> Iterator[Cause]:
         yield case.cause(
             "manual-update", f"{desired - updated} pods keep the old revision: the update strategy is OnDelete"
         )
+    if updated < desired:
+        yield from _stopping(case, own, "the rollout")
     yield from _delayed_replacements_of_daemons(case, own)
 
 

@@ -21,10 +21,8 @@ KNOWN_ALARMS = {
     ("Node", "hollow-node-1"),
 }
 KNOWN_WRONG_VARIATIONS = {
-    "rollout of a DaemonSet waits for a pod that takes an hour to stop",
     "replacement needs a volume that is attached to a lost node",
     "claim names a volume that a deleted claim of another namespace had",
-    "namespace waits for a pod with a long grace period",
 }
 
 
