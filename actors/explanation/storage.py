@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kcm.actors.controllers.storage.persistentvolume_binder.matching import mismatch
-from kcm.actors.explanation.case import MOST_FOLLOWED, Case, event_line
+from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.evidence import event_time
+from kcm.actors.explanation.nodes import node_trouble
 from kcm.actors.explanation.scheduling import claims_of, device_claims_of
 from kcm.protocols import resources as r
 from kcm.protocols.objects import Object, is_deleting, name_of
@@ -78,10 +79,14 @@ def _named_volume(case: Case, name: str) -> Iterator[Cause]:
     reference = (volume.get("spec") or {}).get("claimRef")
     if reference and not is_of(volume, case.obj):
         other = key_of_reference(reference)
-        earlier = f"the earlier claim of the same name, which was deleted, and is {phase_of(volume)}"
+        phase, owner = phase_of(volume), f"the claim {other}"
+        if other == case.key:
+            owner = f"the earlier claim of the same name, which was deleted, and is {phase}"
+        elif phase == "Released":
+            owner = f"the claim {other}, which was deleted, and is {phase}"
         yield case.cause(
             "volume-taken",
-            f"the volume {name} that it names belongs to {earlier if other == case.key else f'the claim {other}'}",
+            f"the volume {name} that it names belongs to {owner}",
             f"spec.claimRef of persistentvolume {name}: {other}, uid {reference.get('uid')}",
             since=case.created,
         )
@@ -257,7 +262,7 @@ def attachment_causes(case: Case) -> Iterator[Cause]:
 
 
 def attachments_of(case: Case) -> Iterator[Cause]:
-    """Yield the causes of the attachments of the volumes that a pod waits for."""
+    """Yield the causes of the attachments of the volumes that a pod waits for, also those to lost nodes."""
     volumes = set()
     for name in claims_of(case):
         claim = case.evidence.get(r.PERSISTENT_VOLUME_CLAIMS, f"{case.namespace}/{name}")
@@ -267,8 +272,26 @@ def attachments_of(case: Case) -> Iterator[Cause]:
         return
     for attachment in case.evidence.list(r.VOLUME_ATTACHMENTS):
         spec = attachment.get("spec") or {}
-        if (spec.get("source") or {}).get("persistentVolumeName") in volumes:
+        name = (spec.get("source") or {}).get("persistentVolumeName")
+        if name in volumes:
+            yield from _attached_elsewhere(case, str(name), str(spec.get("nodeName")))
             yield from case.follow(r.VOLUME_ATTACHMENTS, attachment)
+
+
+def _attached_elsewhere(case: Case, volume: str, holder: str) -> Iterator[Cause]:
+    """Yield the trouble of another node to which the volume is attached, if it has any."""
+    node = case.evidence.get(r.NODES, holder) if holder != case.spec.get("nodeName") else None
+    trouble = node_trouble(node) if node is not None else None
+    if trouble is not None:
+        code, text, condition = trouble
+        yield case.cause(
+            code,
+            f"volume {volume} is attached to node {holder}, which {text}",
+            condition_line(condition),
+            since=(condition or {}).get("lastTransitionTime"),
+            about=f"node {holder}",
+            commands=(f"kubectl describe node {holder}", "kubectl get volumeattachments"),
+        )
 
 
 # ResourceClaims.

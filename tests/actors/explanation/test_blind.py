@@ -20,10 +20,6 @@ KNOWN_ALARMS = {
     ("HorizontalPodAutoscaler", "nightshift"),
     ("Node", "hollow-node-1"),
 }
-KNOWN_WRONG_VARIATIONS = {
-    "replacement needs a volume that is attached to a lost node",
-    "claim names a volume that a deleted claim of another namespace had",
-}
 
 
 def test_blind_scenarios_have_unique_names_facts_and_known_codes() -> None:
@@ -32,14 +28,14 @@ def test_blind_scenarios_have_unique_names_facts_and_known_codes() -> None:
     assert [scenario.name for scenario in BLIND if not scenario.facts or not scenario.cause] == []
     codes = {code for scenario in BLIND if scenario.code for code in scenario.code.split("|")}
     assert codes <= CATALOGUE.keys()
-    assert set(names) >= KNOWN_WRONG | KNOWN_WRONG_VARIATIONS
+    assert set(names) >= KNOWN_WRONG
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_first_cause_is_right_for_all_blind_scenarios_but_the_known_ones() -> None:
     wrong = {outcome.scenario.name: outcome.found for outcome in run_trial(BLIND, seed=1) if not outcome.is_right}
-    assert wrong.keys() == KNOWN_WRONG | KNOWN_WRONG_VARIATIONS, wrong
+    assert wrong.keys() == KNOWN_WRONG, wrong
 
 
 @pytest.mark.slow
