@@ -101,6 +101,7 @@ class Informer(Actor):
         self._incomplete = 0
         self._gone_at = float("-inf")
         self._quiet = False  # a watch had no data: request shorter ones, which end before they are cut
+        self._deferred: set[str] = set()  # subscribers whose Subscribe waits for the lines that were held
         self._retries = InformerRetries(outage, informer=self.name, chance=chance)
 
     def started(self) -> None:
@@ -144,12 +145,17 @@ class Informer(Actor):
                     self._take_end(message)
             case Subscribe(subscriber=name, interests=interests, within=within):
                 if self._server.release():
+                    self._deferred.add(name)
                     self.tell(self.name, message)  # after the lines that were held
                 else:
+                    self._deferred.discard(name)
                     self._delivery.subscribe(name, interests, within)
             case Unsubscribe(subscriber=name):
-                self._delivery.unsubscribe(name)
-                self._hold_if_unread()
+                if name in self._deferred:
+                    self.tell(self.name, message)  # after its Subscribe
+                else:
+                    self._delivery.unsubscribe(name)
+                    self._hold_if_unread()
             case Wake():
                 self._look_at_the_time()
             case _:

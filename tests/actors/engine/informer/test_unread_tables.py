@@ -77,6 +77,18 @@ def test_new_subscriber_finds_all_events_that_have_arrived(rig: InformerRig) -> 
     assert rig.events == [("MODIFIED", "default/a", "102")]  # at once
 
 
+def test_subscriber_that_leaves_at_once_does_not_stay_subscribed(rig: InformerRig) -> None:
+    rig.transport.stream.say(("MODIFIED", server_form("a", 101)))
+    rig.system.tell(INFORMER, Subscribe("probe"))
+    rig.system.tell(INFORMER, Unsubscribe("probe"))
+    rig.settle()
+    rig._received.clear()
+    rig.transport.stream.say(("MODIFIED", server_form("a", 102)))
+    rig.world.run_for(2 * EVERY)
+    assert rig.received == []
+    assert version(rig) == 102
+
+
 def test_many_bytes_are_handled_at_once(rig: InformerRig) -> None:
     rig.transport.stream.say(("MODIFIED", server_form("a", 101, annotations={"large": "x" * MOST_HELD})))
     assert version(rig) == 101
