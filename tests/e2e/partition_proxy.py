@@ -57,12 +57,12 @@ class PartitionProxy:
         self._open.clear()
 
     def _run(self) -> None:
-        accepting = self._loop.create_task(self._accept())
+        self._loop.create_task(self._accept())
         self._loop.run_forever()
-        for task in asyncio.all_tasks(self._loop):
+        tasks = asyncio.all_tasks(self._loop)
+        for task in tasks:
             task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            self._loop.run_until_complete(accepting)
+        self._loop.run_until_complete(asyncio.wait(tasks))
         self._listening.close()
         self._loop.close()
 
