@@ -272,9 +272,9 @@ def attachments_of(case: Case) -> Iterator[Cause]:
         return
     for attachment in case.evidence.list(r.VOLUME_ATTACHMENTS):
         spec = attachment.get("spec") or {}
-        name = (spec.get("source") or {}).get("persistentVolumeName")
-        if name in volumes:
-            yield from _attached_elsewhere(case, str(name), str(spec.get("nodeName")))
+        volume = (spec.get("source") or {}).get("persistentVolumeName")
+        if volume in volumes:
+            yield from _attached_elsewhere(case, volume, spec.get("nodeName") or "")
             yield from case.follow(r.VOLUME_ATTACHMENTS, attachment)
 
 
