@@ -39,7 +39,7 @@ def selection(case: Case) -> str:
     terms = (((case.spec.get("affinity") or {}).get("nodeAffinity") or {}).get(REQUIRED) or {}).get("nodeSelectorTerms")
     parts = [f"{key}={value}" for key, value in sorted((case.spec.get("nodeSelector") or {}).items())]
     if terms:
-        parts.append(_terms(terms))
+        parts.append(terms_in_words(terms))
     return f"it requires nodes with {', '.join(parts[:MOST_SHOWN])}" if parts else ""
 
 
@@ -107,11 +107,11 @@ def _places_of_volumes(case: Case) -> Iterator[str]:
         found = case.evidence.get(PERSISTENT_VOLUMES, volume_name_of(claim))
         required = (((found or {}).get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}
         if required.get("nodeSelectorTerms"):
-            where = _terms(required["nodeSelectorTerms"])
+            where = terms_in_words(required["nodeSelectorTerms"])
             yield f"claim {name} is bound to volume {volume_name_of(claim)}, which is reachable from nodes with {where}"
 
 
-def _terms(terms: Sequence[Mapping[str, Any]]) -> str:
+def terms_in_words(terms: Sequence[Mapping[str, Any]]) -> str:
     """Return the alternatives of a node selector in words."""
     return " or ".join(
         " and ".join(

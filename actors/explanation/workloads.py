@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kcm.actors.explanation import pods
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
 from kcm.actors.explanation.cause import Cause
+from kcm.actors.explanation.placement import terms_in_words
 from kcm.actors.explanation.refusals import refused
 from kcm.protocols import resources as r
 from kcm.protocols.objects import Object, annotations_of, is_deleting, labels_of, name_of, uid_of
@@ -380,17 +381,27 @@ def daemonset_pending(case: Case) -> str:
     return ""
 
 
+def _node_rules(case: Case, pod_spec: Object) -> Iterator[str]:
+    """Yield the rules of a pod template about its nodes, in words."""
+    if selector := pod_spec.get("nodeSelector"):
+        wanted_labels, nodes = map_selector(selector), case.evidence.list(r.NODES)
+        number = sum(wanted_labels.matches(labels_of(node)) for node in nodes)
+        yield f"{number} of them match the node selector {wanted_labels}"
+    affinity = (pod_spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    if terms := required.get("nodeSelectorTerms"):
+        yield f"the node affinity requires {terms_in_words(terms)}"
+
+
 def daemonset_causes(case: Case) -> Iterator[Cause]:
     desired = case.status.get("desiredNumberScheduled") or 0
     template = (case.spec.get("template") or {}).get("spec") or {}
     if case.is_observed and not desired and "desiredNumberScheduled" in case.status:
-        selector = template.get("nodeSelector") or {}
-        nodes = case.evidence.list(r.NODES)
-        matching = [node for node in nodes if map_selector(selector).matches(labels_of(node))]
-        if nodes and (selector or template.get("affinity")):
+        nodes, rules = case.evidence.list(r.NODES), list(_node_rules(case, template))
+        if nodes and rules:
             yield case.cause(
                 "no-matching-nodes",
-                f"no node is eligible: {len(matching)} of {len(nodes)} nodes match the node selector {selector or ''}",
+                f"none of {len(nodes)} nodes is eligible: {', and '.join(rules)}",
                 f"status.desiredNumberScheduled {desired}",
             )
     if not daemonset_pending(case):
