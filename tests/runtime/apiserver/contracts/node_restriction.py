@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -24,6 +25,7 @@ CSI_NODES, SLICES = "/apis/storage.k8s.io/v1/csinodes", "/apis/resource.k8s.io/v
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 MIRROR = {"kubernetes.io/config.mirror": "x"}
 SERVING = "kubernetes.io/kubelet-serving"
+MOST_RETRIES = 5  # of a request for a token
 ACCOUNT = Step("POST", "serviceaccounts", {"metadata": {"name": "default"}})
 
 
@@ -256,6 +258,24 @@ def play(scenario: str, send: Send) -> list[dict[str, Any]]:
     return [answer if answer["status"] >= 400 else {"status": answer["status"]} for answer in answers]
 
 
+def _patiently(send: Send) -> Send:
+    """Repeat requests for tokens of a pod that was not found.
+
+    NodeRestriction of kube-apiserver reads pods from a cache, which may not contain a new pod yet.
+    """
+
+    def sent(given: Given) -> tuple[int, Any]:
+        status, body = send(given)
+        for _ in range(MOST_RETRIES):
+            if status != 404 or not given.path.endswith("/token"):
+                break
+            time.sleep(0.5)
+            status, body = send(given)
+        return status, body
+
+    return sent
+
+
 @contextmanager
 def _real(directory: Path, assets: Path) -> Iterator[Callable[[str], Send]]:
     plugin = "--enable-admission-plugins=NodeRestriction"
@@ -269,7 +289,7 @@ def _real(directory: Path, assets: Path) -> Iterator[Callable[[str], Send]]:
         }
         made, _ = send(Given("POST", f"{rbac}/clusterrolebindings", json.dumps(binding).encode(), requests.JSON, {}))
         assert made == 201
-        yield lambda _scenario: requests.in_a_namespace_of_its_own(send)
+        yield lambda _scenario: requests.in_a_namespace_of_its_own(_patiently(send))
 
 
 CONTRACT = Contract(
