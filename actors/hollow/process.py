@@ -87,8 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         try:
             return response_to(body, running[0].view()) if running else b""
-        except ValueError as err:
-            log.warning("request of the manager is malformed", error=str(err))
+        except Exception as err:  # an explanation must not end the nodes
+            log.error("cannot answer the manager's request", error=repr(err), exc_info=True)
             return b""
 
     ended = with_parent(respond)

@@ -91,17 +91,21 @@ def with_parent(respond: Callable[[bytes], bytes] | None = None) -> Ending:
     SIGINT is ignored, because the parent handles it. Call it on the main thread of a child process.
 
     respond: returns the response to a request of the parent (ChildProcess.request); b"" without one. It is called on a
-        thread of its own.
+        thread of its own. An error that it raises ends the process.
     """
     ending = Ending()
 
     def watch() -> None:
-        with os.fdopen(os.dup(STDIN), "rb") as requests:
-            for line in requests:
-                if respond is not None:
-                    number, _, body = line.rstrip(b"\n").partition(b" ")
-                    os.write(STDOUT, b"%s %s\n" % (number, respond(body)))
-        ending.set()
+        try:
+            with os.fdopen(os.dup(STDIN), "rb") as requests:
+                for line in requests:
+                    if respond is not None:
+                        number, _, body = line.rstrip(b"\n").partition(b" ")
+                        os.write(STDOUT, b"%s %s\n" % (number, respond(body)))
+        except OSError:  # the parent ended before it read the response
+            pass
+        finally:
+            ending.set()
 
     signal.signal(signal.SIGTERM, lambda *_: ending.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -73,6 +73,17 @@ def test_child_responds_to_one_request_after_the_other() -> None:
     assert child.request(b"0", 0.01) is None, "it has ended"
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("modules")
+def test_child_ends_if_its_parent_ends_before_the_response() -> None:
+    child = start_module("responds", [], read=True)
+    assert child.request(b"0.5", 0.01) is None
+    assert child.words is not None
+    child.words.close()
+    child.stop(TIMEOUT)
+    assert child.exit_code == 0
+
+
 def test_child_imports_kcm_and_not_modules_of_its_current_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
