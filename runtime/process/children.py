@@ -42,7 +42,8 @@ class ChildProcess:
         """Return the response of a child that was started with `read` and responds (termination.with_parent).
 
         body: one line, without its end.
-        within: seconds; afterwards the result is None. It is None as well while an earlier request has no response.
+        within: seconds; afterwards the result is None. It is None as well while an earlier request has no response, and
+            for an empty response.
         """
         given, taken = self._process.stdin, self._process.stdout
         if given is None or taken is None or not self._requesting.acquire(timeout=within):
@@ -63,7 +64,7 @@ class ChildProcess:
 
     def _take(self, taken: IO[bytes]) -> bytes | None:
         """Read one response, which the child writes in one piece. Raises ValueError if it has ended."""
-        number, _, response = taken.readline().partition(b" ")
+        number, _, response = taken.readline().rstrip(b"\n").partition(b" ")
         self._responded = int(number)
         return response or None
 

@@ -15,7 +15,7 @@ POLITE = "import sys\nprint(sys.argv[1], flush=True)\nsys.stdin.read()\nprint('e
 RESPONDS = """
 import time
 from kcm.runtime.process.termination import with_parent
-ended = with_parent(lambda body: time.sleep(float(body)) or b"slept " + body)
+ended = with_parent(lambda body: body and (time.sleep(float(body)) or b"slept " + body))
 ended.wait(60.0)
 """
 STUBBORN = "import sys, time\nprint('up', flush=True)\ntime.sleep(600)"
@@ -62,12 +62,13 @@ def test_a_killed_child_is_waited_for() -> None:
 @pytest.mark.usefixtures("modules")
 def test_child_responds_to_one_request_after_the_other() -> None:
     child = start_module("responds", [], read=True)
-    assert child.request(b"0", TIMEOUT) == b"slept 0\n"
+    assert child.request(b"0", TIMEOUT) == b"slept 0"
+    assert child.request(b"", TIMEOUT) is None, "an empty response is none"
     assert child.request(b"1.5", 0.01) is None, "it is late"
     assert child.request(b"0", 0.01) is None, "the earlier request has no response yet"
     assert child.words is not None
     select([child.words], [], [], TIMEOUT)
-    assert child.request(b"0.0", TIMEOUT) == b"slept 0.0\n", "the late response was skipped"
+    assert child.request(b"0.0", TIMEOUT) == b"slept 0.0", "the late response was skipped"
     child.stop(TIMEOUT)
     assert child.exit_code == 0
     assert child.request(b"0", 0.01) is None, "it has ended"
