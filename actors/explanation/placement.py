@@ -49,7 +49,8 @@ def untolerated(case: Case, nodes: Sequence[Object]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for node in nodes:
         for taint in (node.get("spec") or {}).get("taints") or ():
-            if taint.get("effect") != "PreferNoSchedule" and not any(tolerates(each, taint) for each in tolerations):
+            is_soft = taint.get("effect") == "PreferNoSchedule"
+            if not is_soft and not any(tolerates(toleration, taint) for toleration in tolerations):
                 value = f"={taint['value']}" if taint.get("value") else ""
                 found.setdefault(f"{taint.get('key')}{value}:{taint.get('effect')}", []).append(name_of(node))
     return found
@@ -115,8 +116,8 @@ def terms_in_words(terms: Sequence[Mapping[str, Any]]) -> str:
     """Return the alternatives of a node selector in words."""
     return " or ".join(
         " and ".join(
-            f"{each.get('key')} {each.get('operator')} {', '.join(each.get('values') or ())}".strip()
-            for each in (*(term.get("matchExpressions") or ()), *(term.get("matchFields") or ()))
+            f"{rule.get('key')} {rule.get('operator')} {', '.join(rule.get('values') or ())}".strip()
+            for rule in (*(term.get("matchExpressions") or ()), *(term.get("matchFields") or ()))
         )
         for term in terms[:MOST_FOLLOWED]
     )

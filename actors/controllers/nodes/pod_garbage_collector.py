@@ -165,8 +165,8 @@ class PodGarbageCollector:
         Of the others the tables contain earlier versions, on which no deletion may be based.
         """
         pods = self._pods.entries()
-        unreadable = {each.key for each in self._pods.unreadable()}
-        nodes = {each.key for each in self._nodes.unreadable()}
+        unreadable = {pod.key for pod in self._pods.unreadable()}
+        nodes = {node.key for node in self._nodes.unreadable()}
         if not unreadable and not nodes:
             return pods
         return [pod for pod in pods if pod.key not in unreadable and pod.facts.node not in nodes]

@@ -9,8 +9,6 @@ from tests.actors.explanation.blind import BLIND
 from tests.actors.explanation.blind_healthy import explained
 from tests.actors.explanation.trial import run_trial
 
-# Names of scenarios. A change of the rules that corrects one removes it.
-KNOWN_WRONG: set[str] = set()
 KNOWN_ALARMS = {
     ("Job", "held"),
     ("CronJob", "off-season"),
@@ -28,14 +26,13 @@ def test_blind_scenarios_have_unique_names_facts_and_known_codes() -> None:
     assert [scenario.name for scenario in BLIND if not scenario.facts or not scenario.cause] == []
     codes = {code for scenario in BLIND if scenario.code for code in scenario.code.split("|")}
     assert codes <= CATALOGUE.keys()
-    assert set(names) >= KNOWN_WRONG
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_first_cause_is_right_for_all_blind_scenarios_but_the_known_ones() -> None:
+def test_first_cause_is_right_for_all_blind_scenarios() -> None:
     wrong = {outcome.scenario.name: outcome.found for outcome in run_trial(BLIND, seed=1) if not outcome.is_right}
-    assert wrong.keys() == KNOWN_WRONG, wrong
+    assert wrong == {}
 
 
 @pytest.mark.slow

@@ -147,7 +147,7 @@ class DisruptionReconciler:
         for pod in disrupted.overdue:
             self._log.info("pod was expected to be deleted but it wasn't, updating PDB", v=1, key=key, pod=pod.key)
             yield record(PODS, self._pods.object_of(pod), "Warning", "NotDeleted", events.not_deleted(key))
-        unreadable = {each.key for each in self._pods.unreadable(split_key(key)[0])}
+        unreadable = {pod.key for pod in self._pods.unreadable(split_key(key)[0])}
         current = sum(1 for pod in pods if is_healthy(pod, disrupted) and pod.key not in unreadable)
         fresh = {name: recorded[name] for name in recorded if name in disrupted.fresh}
         allowed = max(0, current - requirement.desired) if requirement.expected > 0 else 0
