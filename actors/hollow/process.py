@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return response_to(body, running[0].view()) if running else b""
         except Exception as err:  # an explanation must not end the nodes
-            log.error("cannot answer the manager's request", error=repr(err), exc_info=True)
+            log.error("the request of the manager failed", error=repr(err), exc_info=True)
             return b""
 
     ended = with_parent(respond)
