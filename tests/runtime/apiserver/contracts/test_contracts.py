@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import cache
 from itertools import zip_longest
 from typing import Any
@@ -41,24 +42,37 @@ def test_every_recorded_scenario_is_played(contract: Contract) -> None:
 
 
 @pytest.fixture(scope="module")
-def real_server_for(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[Contract, Callable[[str], Any]]]:
-    """Yield a contract and a function that prepares its kube-apiserver for a scenario."""
+def real_server_for(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Contract], Callable[[str], Any]]]:
+    """Yield a function that returns, for a contract, the function that prepares its kube-apiserver for a scenario.
+
+    The server runs until that of another contract is requested, since a contract has up to thirty scenarios. It is not
+    a parameter of the fixture: pytest 9.2 sets up such a fixture again for each scenario.
+    """
     from tests.e2e.real_server import assets_or_skip
 
-    contract: Contract = request.param
-    with contract.real(tmp_path_factory.mktemp(contract.name), assets_or_skip()) as prepare:
-        yield contract, prepare
+    assets = assets_or_skip()
+    running: tuple[Contract, Callable[[str], Any]] | None = None
+    with ExitStack() as servers:
+
+        def prepare(contract: Contract) -> Callable[[str], Any]:
+            nonlocal running
+            if running is None or running[0] is not contract:
+                running = None
+                servers.close()
+                directory = tmp_path_factory.mktemp(contract.name)
+                running = contract, servers.enter_context(contract.real(directory, assets))
+            return running[1]
+
+        yield prepare
 
 
 @pytest.mark.cluster
 @pytest.mark.timeout(180)  # the first scenario of a contract starts up to two servers
-@pytest.mark.parametrize(("real_server_for", "scenario"), PLAYED, indirect=["real_server_for"])
+@pytest.mark.parametrize(("contract", "scenario"), PLAYED)
 def test_recorded_responses_are_those_of_kube_apiserver(
-    real_server_for: tuple[Contract, Callable[[str], Any]], scenario: str
+    real_server_for: Callable[[Contract], Callable[[str], Any]], contract: Contract, scenario: str
 ) -> None:
-    contract, prepare = real_server_for
+    prepare = real_server_for(contract)
     assert contract.play(scenario, prepare(scenario)) == recorded(contract)[scenario]
 
 
