@@ -3,8 +3,8 @@
 The manager explains the object, as it alone has the queues and the decisions. If no manager can be reached, the command
 explains the object from the API server alone, and a note contains the reason.
 
-Exit codes: 0 if nothing is wrong or the object is under way, 1 if it is stuck or does not exist, 2 for malformed
-arguments, 3 if neither a manager nor an API server can be asked, or the manager does not reach its API server.
+Exit codes: 0 if nothing is wrong, or the object is under way or on hold, 1 if it is stuck or does not exist, 2 for
+malformed arguments, 3 if neither a manager nor an API server can be asked, or the manager does not reach its server.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def parser(program: str = "run-kcm why") -> argparse.ArgumentParser:
         prog=program,
         description="Explain why an object is stuck: the causes, the root first, what each controller decided last, "
         "and when it looks again.",
-        epilog="Exit codes: 0 nothing is wrong, or it is under way; 1 it is stuck, or does not exist; 2 malformed "
-        "arguments; 3 the API server cannot be asked.",
+        epilog="Exit codes: 0 nothing is wrong, or it is under way or on hold; 1 it is stuck, or does not exist; 2 "
+        "malformed arguments; 3 the API server cannot be asked.",
     )
     parser.add_argument(
         "object", nargs="+", metavar="OBJECT", help="KIND NAME, KIND NAMESPACE/NAME or KIND/NAME, kinds as in kubectl"

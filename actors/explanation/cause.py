@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-Verdict = Literal["stuck", "under way", "nothing is wrong", "not found", "unknown"]
+Verdict = Literal["stuck", "on hold", "under way", "nothing is wrong", "not found", "unknown"]
 
 
 class Cause(Struct, frozen=True, kw_only=True, omit_defaults=True):

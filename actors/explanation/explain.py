@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from kcm.actors.explanation import deletion, responsible, server_objects
 from kcm.actors.explanation.case import Case, distinct, grouped
@@ -16,6 +16,18 @@ from kcm.protocols.resources import Resource
 MOST_CAUSES = 20
 FRESH = 60.0  # seconds after a change in which an object is under way
 ENDING = frozenset({"not-available-yet"})  # codes of waits that end by themselves
+INTENDED = frozenset(  # codes of waits that the object's own configuration requests
+    {
+        "autoscaling-disabled",
+        "claim-waits-for-pod",
+        "device-claim-waits-for-pod",
+        "manual-update",
+        "node-cordoned",
+        "rollout-paused",
+        "suspended",
+        "volume-released",
+    }
+)
 
 
 def explain(resource: Resource, key: Key, evidence: Evidence) -> Explanation:
@@ -35,9 +47,7 @@ def explain(resource: Resource, key: Key, evidence: Evidence) -> Explanation:
         decided = responsible.decisions_of(case)
         causes = [case.cause("unexplained", f"{about} is not in its desired state: {pending}", *decided)]
     if causes:
-        ends_by_itself = all(cause.code in ENDING for cause in causes)
-        verdict: Verdict = "under way" if ends_by_itself else "stuck"
-        return _result(resource, key, evidence, verdict, causes[0].summary, causes)
+        return _result(resource, key, evidence, _verdict(about, causes), causes[0].summary, causes)
     if pending:
         return _result(resource, key, evidence, "under way", pending, [])
     return _result(resource, key, evidence, "nothing is wrong", "it is in its desired state", [])
@@ -80,6 +90,16 @@ def _is_old(case: Case) -> bool:
         return False  # its grace period has not ended
     changed = last_change(case)
     return changed is not None and case.now - changed > FRESH
+
+
+def _verdict(about: str, causes: Sequence[Cause]) -> Verdict:
+    """Return the verdict on an object with causes.
+
+    An object is on hold only if each cause is its own: a Deployment whose pods wait for a cordoned node is stuck.
+    """
+    if all(cause.code in ENDING for cause in causes):
+        return "under way"
+    return "on hold" if all(cause.code in INTENDED and cause.about == about for cause in causes) else "stuck"
 
 
 def _result(

@@ -51,7 +51,7 @@ class Suspicious:
 
     @property
     def is_false_alarm(self) -> bool:
-        return self.explanation.verdict not in ("nothing is wrong", "under way")
+        return self.explanation.verdict not in ("nothing is wrong", "under way", "on hold")
 
 
 def explained(*, seed: int = 0) -> Iterator[Suspicious]:

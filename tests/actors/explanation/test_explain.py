@@ -53,6 +53,29 @@ def test_cause_of_a_pod_is_the_root_of_its_deployment(stage: Stage) -> None:
     assert found.causes[0].commands[0].startswith("kubectl describe pod image-")
 
 
+def pause_with_another_image(stage: Stage, name: str) -> None:
+    template = deployment(name, image="nginx:2")["spec"]["template"]
+    stage.merge("Deployment", f"shop/{name}", {"spec": {"template": template, "paused": True}})
+    stage.run(90.0)
+
+
+def test_object_whose_configuration_makes_it_wait_is_on_hold(stage: Stage) -> None:
+    stage.apply(deployment("paused"))
+    stage.run(10.0)
+    pause_with_another_image(stage, "paused")
+    found = stage.why("deployment", "paused")
+    assert (found.verdict, [cause.code for cause in found.causes]) == ("on hold", ["rollout-paused"])
+
+
+def test_object_that_also_fails_is_not_on_hold(stage: Stage) -> None:
+    stage.apply(deployment("paused-and-broken", image="nginx:404"))
+    stage.run(10.0)
+    pause_with_another_image(stage, "paused-and-broken")
+    found = stage.why("deployment", "paused-and-broken")
+    assert found.verdict == "stuck"
+    assert {"rollout-paused", "image-pull"} <= {cause.code for cause in found.causes}
+
+
 def test_object_alone_explains_without_a_manager(stage: Stage) -> None:
     found = stage.why("deployments.apps", "selector", with_manager=False)
     assert (found.causes[0].code, found.controllers) == ("node-affinity", ())
