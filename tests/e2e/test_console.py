@@ -95,7 +95,9 @@ async def shown(page: Page, address: str) -> None:
 
 
 async def press_button(page: Page, label: str) -> None:
-    """Walk to a button with Tab, and press it with Enter."""
+    """Wait until a button is shown, walk to it with Tab, and press it with Enter."""
+    enabled = "[...document.querySelectorAll('button:enabled')]"
+    await page.until(f"{enabled}.some((button) => button.textContent === '{label}')")
     for _ in range(150):
         await page.press("Tab")
         if await page.evaluate("document.activeElement.textContent") == label:
@@ -221,7 +223,6 @@ def test_rates_are_changed_and_reset_by_keyboard(link: str, tmp_path: Path) -> N
     async def change(page: Page) -> None:
         await sign_in(page, link)
         await shown(page, at(link, "rates?q=deployment-controller"))
-        await page.until("[...document.querySelectorAll('tbody button')].some((b) => b.textContent === 'Change')")
         await press_button(page, "Change")
         await page.until("document.activeElement.id === 'client-qps'")
         assert "client=deployment-controller" in await page.evaluate("location.search")
