@@ -12,10 +12,17 @@ from typing import Any
 
 from kcm.actors.explanation.cause import Cause, Explanation
 from kcm.protocols.objects import Object
-from kcm.protocols.resources import EVENTS
+from kcm.protocols.resources import EVENTS, VALIDATING_ADMISSION_POLICIES, Resource
 from kcm.protocols.times import format_time
 from tests.actors.explanation.scenario import Act, Scenario, Scene, pod_template
 
+POLICY_BINDINGS = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    plural="validatingadmissionpolicybindings",
+    kind="ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
 BY_HAND = ("--node-monitor-grace-period=2h",)  # manager flags: nodes without a kubelet stay Ready
 
 
@@ -178,6 +185,27 @@ def mounts(name: str) -> Object:
 def quota(scene: Scene, name: str, **hard: str) -> None:
     amounts = {key.replace("__", "/").replace("_", "."): value for key, value in hard.items()}
     scene.apply({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": {"hard": amounts}})
+
+
+def budget(scene: Scene, name: str, labels: dict[str, str], **spec: object) -> None:
+    body = {"selector": {"matchLabels": labels}, **spec}
+    scene.apply({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": body})
+
+
+def admission_policy(
+    scene: Scene, name: str, resource: tuple[str, str, str], operations: list[str], expression: str, message: str
+) -> None:
+    """Create an admission policy for the namespace of the scenario. resource: group, version, plural."""
+    group, version, plural = resource
+    rule = {"apiGroups": [group], "apiVersions": [version], "resources": [plural], "operations": operations}
+    here = {"matchLabels": {"kubernetes.io/metadata.name": scene.namespace}}
+    body = {
+        "matchConstraints": {"resourceRules": [rule], "namespaceSelector": here},
+        "validations": [{"expression": expression, "message": message}],
+    }
+    scene.create(VALIDATING_ADMISSION_POLICIES, name, {"spec": body})
+    scene.create(POLICY_BINDINGS, name, {"spec": {"policyName": name, "validationActions": ["Deny"]}})
+    scene.run(2.0)
 
 
 def annotate(scene: Scene, kind: str, name: str, **annotations: str | None) -> None:
