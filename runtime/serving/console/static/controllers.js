@@ -1,8 +1,8 @@
 // Controllers with their queues; one of them with everything that is known, and what can be done with it.
 
-import { ActionButton, age, Component, controllerLink, count, duration, Facts, html, Link, Notice, rate, Rates, State, Table } from "./parts.js";
+import { ActionButton, age, Component, controllerLink, ControlView, count, duration, Facts, html, Link, Notice, rate, Rates, State, Table } from "./parts.js";
 import { Graph } from "./graph.js";
-import { now, post, Rights } from "./session.js";
+import { now, post } from "./session.js";
 
 export const title = ({ rest }) => (rest ? rest : "Controllers");
 export const topic = () => "system";
@@ -56,35 +56,28 @@ function All({ controllers, brake }) {
 
 const VERBS = ["pause", "resume", "restart", "disable", "enable", "drain"];
 
-class One extends Component {
-  constructor() {
-    super();
-    this.state = { notice: null };
-    this.rights = new Rights(() => this.setState({}));
-  }
-
-  componentDidMount() {
-    this.rights.ask(VERBS.map((verb) => this.path(verb)));
+class One extends ControlView {
+  paths() {
+    return VERBS.map((verb) => this.path(verb));
   }
 
   path(verb) {
     return `/controllers/${encodeURIComponent(this.props.row.name)}/${verb}`;
   }
 
-  render({ row, rows, access }, { notice }) {
-    const { may, error } = this.rights;
+  render({ row, rows, access }) {
+    const { may } = this.rights;
     const useful = { pause: row.enabled && !row.paused, resume: row.paused, restart: row.enabled, disable: row.enabled, enable: !row.enabled && row.state !== "Skipped", drain: row.enabled };
     const allowed = VERBS.filter((verb) => may[this.path(verb)]);
     return html`
       <p><${State} value=${row.state} /> ${reason(row)}</p>
       ${row.problem && html`<${Notice} kind="bad">${row.problem}<//>`}
-      ${error && html`<${Notice} kind="bad">${error}<//>`}
       <div class="choices" role="group" aria-label="Control">
         ${allowed.map((verb) => html`<${ActionButton} key=${verb} label=${verb[0].toUpperCase() + verb.slice(1)} disabled=${!useful[verb]}
-          act=${() => post(this.path(verb))} onDone=${(done) => this.setState({ notice: done })} />`)}
+          act=${() => post(this.path(verb))} onDone=${this.done} />`)}
         ${!allowed.length && html`<span>Read-only: this user may not control the controller.</span>`}
       </div>
-      <div aria-live="polite">${notice && html`<${Notice} kind=${notice.kind}>${notice.text}<//>`}</div>
+      ${this.announcements()}
       <${Facts} pairs=${[
         ["Reconciled", `${count(row.reconciled)} (${rate(row.rate)})`],
         ["Failed", `${count(row.failed)} (${rate(row.failing)})`],
@@ -145,4 +138,3 @@ function neighbours(row, rows) {
   return { nodes, edges };
 }
 
-export { Link };

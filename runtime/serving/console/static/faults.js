@@ -1,41 +1,33 @@
 // Fault board of the embedded cluster.
 
-import { ActionButton, Component, count, html, Notice, objectLink, State, Table } from "./parts.js";
-import { post, Rights } from "./session.js";
+import { ActionButton, ControlView, count, html, Notice, objectLink, State, Table } from "./parts.js";
+import { post } from "./session.js";
 
 export const title = () => "Faults";
 export const topic = () => "faults";
 
 const PATH = "/console/api/fault";
 
-export class View extends Component {
-  constructor() {
-    super();
-    this.state = { notice: null };
-    this.rights = new Rights(() => this.setState({}));
+export class View extends ControlView {
+  paths() {
+    return [PATH];
   }
 
-  componentDidMount() {
-    this.rights.ask([PATH]);
-  }
-
-  render({ rows }, { notice }) {
+  render({ rows }) {
     const may = this.rights.may[PATH];
     const all = [...rows.values()];
     const of = (kind) => all.filter((row) => row.kind === kind);
     const on = all.filter((row) => row.kind !== "zone" && row.on).length;
-    const done = (result) => this.setState({ notice: result });
     const button = (row, start, end) => html`<${ActionButton} label=${row.on ? end : start} disabled=${!may}
-      title=${`${row.on ? end : start}: ${row.name}`} onDone=${done} act=${() => post(PATH, { fault: row.kind, name: row.name, on: !row.on })} />`;
+      title=${`${row.on ? end : start}: ${row.name}`} onDone=${this.done} act=${() => post(PATH, { fault: row.kind, name: row.name, on: !row.on })} />`;
     const writes = rows.get("writes");
     return html`
       <p>${on ? `${count(on)} faults are on.` : "No fault is on."} Faults stay on until they are undone, or the manager ends; silent nodes stay silent.</p>
       ${may === false && html`<p>Read-only: this user may not switch faults.</p>`}
-      ${this.rights.error && html`<${Notice} kind="bad">${this.rights.error}<//>`}
-      <div aria-live="polite">${notice && html`<${Notice} kind=${notice.kind}>${notice.text}<//>`}</div>
+      ${this.announcements()}
       <div class="choices" role="group" aria-label="All">
         ${writes && button({ ...writes, name: "" }, "Refuse writes", "Accept writes")}
-        <${ActionButton} label="Undo all faults" disabled=${!may || !on} onDone=${done} act=${() => post(PATH, { fault: "all", on: false })} />
+        <${ActionButton} label="Undo all faults" disabled=${!may || !on} onDone=${this.done} act=${() => post(PATH, { fault: "all", on: false })} />
       </div>
       ${writes?.on && html`<${Notice} kind="bad">The API server refuses all writes of the manager with status 503, except those of Leases.<//>`}
       <${Table} caption="Zones" rows=${of("zone")} keyOf=${(row) => row.name} empty="There are no nodes." columns=${[

@@ -2,7 +2,7 @@
 
 import { h, render, Component, createRef } from "./vendor/preact.js";
 import htm from "./vendor/htm.js";
-import { now } from "./session.js";
+import { now, Rights } from "./session.js";
 
 export { render, Component, createRef };
 export const html = htm.bind(h);
@@ -164,7 +164,33 @@ export const Facts = ({ pairs }) =>
     .filter(([, value]) => value !== "" && value !== null && value !== undefined)
     .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 
-// Button that posts once, and reports what came of it.
+// View whose user can act. It asks for the rights of the user to POST to `paths(props)`, which are then in
+// `this.rights.may`, and announces the results of actions, which are handed to `done`.
+export class ControlView extends Component {
+  constructor() {
+    super();
+    this.state = { notice: null };
+    this.rights = new Rights(() => this.setState({}));
+    this.done = (notice) => this.setState({ notice });
+  }
+
+  componentDidMount() {
+    this.componentDidUpdate();
+  }
+
+  componentDidUpdate() {
+    this.rights.ask(this.paths(this.props));
+  }
+
+  announcements() {
+    const { error } = this.rights;
+    const { notice } = this.state;
+    return html`${error && html`<${Notice} kind="bad">${error}<//>`}
+      <div aria-live="polite">${notice && html`<${Notice} kind=${notice.kind}>${notice.text}<//>`}</div>`;
+  }
+}
+
+// Button that posts once, and reports what came of it. It keeps the focus while the response is awaited.
 export class ActionButton extends Component {
   constructor() {
     super();
@@ -173,6 +199,7 @@ export class ActionButton extends Component {
 
   render({ label, act, onDone, disabled, pressed, title }) {
     const press = async () => {
+      if (this.state.busy) return;
       this.setState({ busy: true });
       try {
         const done = await act();
@@ -183,6 +210,6 @@ export class ActionButton extends Component {
       this.setState({ busy: false });
     };
     return html`<button type="button" title=${title} aria-label=${title} aria-pressed=${pressed} aria-busy=${this.state.busy}
-      disabled=${disabled || this.state.busy} onClick=${press}>${label}</button>`;
+      disabled=${disabled} onClick=${press}>${label}</button>`;
   }
 }

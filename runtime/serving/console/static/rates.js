@@ -1,7 +1,7 @@
 // Rate limits of the API clients of controllers, and the storm brake.
 
-import { ActionButton, age, Component, count, createRef, html, Link, Notice, setQuery, State, Table } from "./parts.js";
-import { post, Rights } from "./session.js";
+import { ActionButton, age, Component, ControlView, count, createRef, html, Link, Notice, setQuery, State, Table } from "./parts.js";
+import { post } from "./session.js";
 
 export const title = () => "Rates";
 export const topic = () => "rates";
@@ -11,29 +11,17 @@ const RELEASE = "/brake/release";
 const path = (name) => `/clients/${name}/rate`;
 const address = (name) => `/clients/${encodeURIComponent(name)}/rate`;
 
-export class View extends Component {
-  constructor() {
-    super();
-    this.state = { notice: null };
-    this.rights = new Rights(() => this.setState({}));
+export class View extends ControlView {
+  paths({ rows }) {
+    return rows.size ? [ENGAGE, RELEASE, ...clientsOf(rows).map((client) => path(client.name))] : [];
   }
 
-  componentDidMount() {
-    this.componentDidUpdate();
-  }
-
-  componentDidUpdate() {
-    const { rows } = this.props;
-    if (rows.size) this.rights.ask([ENGAGE, RELEASE, ...clientsOf(rows).map((client) => path(client.name))]);
-  }
-
-  render({ rows, params, access }, { notice }) {
-    const { may, error } = this.rights;
+  render({ rows, params, access }) {
+    const { may } = this.rights;
     const clients = clientsOf(rows);
     const brake = rows.get("brake");
     const chosen = clients.find((client) => client.name === params.query.get("client"));
     const waiting = clients.reduce((sum, client) => sum + client.waiting, 0);
-    const done = (result) => this.setState({ notice: result });
     const choose = (name) => setQuery({ client: name }, { replace: false });
     const control = (client) =>
       may[path(client.name)]
@@ -42,10 +30,9 @@ export class View extends Component {
     return html`
       <p>${`${count(clients.length)} clients, ${count(clients.filter((client) => client.isSet).length)} of them with a rate that was set; ${count(waiting)} commands wait.`}
         ${access.pages.has("zones") && html` The rates of evictions are on the page <${Link} to="zones">Zones<//>.`}</p>
-      ${error && html`<${Notice} kind="bad">${error}<//>`}
-      <div aria-live="polite">${notice && html`<${Notice} kind=${notice.kind}>${notice.text}<//>`}</div>
-      ${brake && html`<${Brake} brake=${brake} may=${may} done=${done} />`}
-      ${chosen && may[path(chosen.name)] && html`<${Change} key=${chosen.name} client=${chosen} done=${done} close=${() => choose("")} />`}
+      ${this.announcements()}
+      ${brake && html`<${Brake} brake=${brake} may=${may} done=${this.done} />`}
+      ${chosen && may[path(chosen.name)] && html`<${Change} key=${chosen.name} client=${chosen} done=${this.done} close=${() => choose("")} />`}
       <${Table} caption="API clients" rows=${clients} keyOf=${(client) => client.name}
         filter=${(client) => `${client.name} ${client.isSet ? "set" : ""}`} empty="No client has sent a command yet."
         columns=${[

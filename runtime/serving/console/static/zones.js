@@ -1,7 +1,7 @@
 // Zones with their states and eviction queues, which can be steered, and the nodes in them.
 
-import { ActionButton, age, Component, count, duration, html, Notice, objectLink, State, Table } from "./parts.js";
-import { now, post, Rights } from "./session.js";
+import { ActionButton, age, ControlView, count, duration, html, objectLink, State, Table } from "./parts.js";
+import { now, post } from "./session.js";
 
 export const title = () => "Zones and nodes";
 export const topic = () => "zones";
@@ -10,33 +10,20 @@ const VERBS = ["pause", "resume", "rate"];
 const path = (zone, verb) => `/zones/${encodeURIComponent(zone.name)}/${verb}`;
 const plain = (zone, verb) => `/zones/${zone.name}/${verb}`;
 
-export class View extends Component {
-  constructor() {
-    super();
-    this.state = { notice: null };
-    this.rights = new Rights(() => this.setState({}));
+export class View extends ControlView {
+  paths({ rows }) {
+    const zones = [...rows.values()].filter((row) => "usualQps" in row);
+    return zones.flatMap((zone) => VERBS.map((verb) => plain(zone, verb)));
   }
 
-  componentDidMount() {
-    this.componentDidUpdate();
-  }
-
-  componentDidUpdate() {
-    const zones = [...this.props.rows.values()].filter((row) => "usualQps" in row);
-    this.rights.ask(zones.flatMap((zone) => VERBS.map((verb) => plain(zone, verb))));
-  }
-
-  render({ rows }, { notice }) {
-    const { may, error } = this.rights;
+  render({ rows }) {
     const zones = [];
     const nodes = [];
     for (const [id, row] of rows) (id.startsWith("zone/") ? zones : nodes).push(row);
     const bad = nodes.filter((node) => node.ready !== "True").length;
-    const done = (result) => this.setState({ notice: result });
     return html`
       <p>${count(zones.length)} zones, ${count(nodes.length)} nodes, ${count(bad)} of them not ready.</p>
-      ${error && html`<${Notice} kind="bad">${error}<//>`}
-      <div aria-live="polite">${notice && html`<${Notice} kind=${notice.kind}>${notice.text}<//>`}</div>
+      ${this.announcements()}
       <${Table} caption="Zones" rows=${zones} keyOf=${(zone) => zone.name} empty="No zone has nodes, or node-lifecycle-controller does not run." columns=${[
         { id: "zone", title: "Zone", cell: (zone) => zone.name },
         { id: "state", title: "State", cell: (zone) => html`<${State} value=${zone.state} />` },
@@ -45,7 +32,7 @@ export class View extends Component {
         { id: "rate", title: "Evictions", cell: (zone) => html`<span class="whole">${rateOf(zone)}</span>` },
         { id: "waiting", title: "Nodes that wait for eviction", cell: (zone) => waiting(zone) },
         { id: "released", title: "Evicted", number: true, cell: (zone) => count(zone.released) },
-        { id: "act", title: "Control", cell: (zone) => html`<${Control} zone=${zone} may=${may} done=${done} />` },
+        { id: "act", title: "Control", cell: (zone) => html`<${Control} zone=${zone} may=${this.rights.may} done=${this.done} />` },
       ]} />
       <${Table} caption="Nodes" rows=${nodes} keyOf=${(node) => node.name} filter=${(node) => `${node.name} ${node.zone} ${node.ready === "True" ? "ready" : "not ready"} ${node.taints.join(" ")}`}
         empty="There are no nodes." columns=${[
