@@ -50,6 +50,7 @@ def best_effort_quota(scene: Scene) -> tuple[str, str]:
     "quota of pods with a deadline refuses the runs of a CronJob",
     cause="Quota short-lived (scope Terminating) allows 1Gi of memory, and the pod of each run requests 2Gi.",
     facts=("short-lived", "2Gi", "1Gi"),
+    untrue=("is used up",),
     wait=130.0,
 )
 def terminating_quota(scene: Scene) -> tuple[str, str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kcm.actors.engine.webhooks.configurations import VALIDATING_CONFIGURATIONS
@@ -54,14 +54,14 @@ class Suspicious:
         return self.explanation.verdict not in ("nothing is wrong", "under way", "on hold")
 
 
-def explained(*, seed: int = 0) -> Iterator[Suspicious]:
-    """Yield all objects with their explanations."""
+def explained(makers: Sequence[Callable[[Scene], Fine]] = (), *, seed: int = 0) -> Iterator[Suspicious]:
+    """Yield all objects with their explanations. makers: create the objects; by default those of this module."""
     with Stage(seed=seed, devices=True) as stage:
         stage.cluster.serve(*AGGREGATED)
         stage.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
         stage.run(3.0)
         scene = Scene(stage, NAMESPACE, random.Random(seed))
-        for make in (_workloads, _services, _volumes, _policies, _nodes):
+        for make in makers or (_workloads, _services, _volumes, _policies, _nodes):
             yield from _asked(stage, scene, make)
 
 
@@ -315,9 +315,9 @@ def _names(scene: Scene, kind: str, prefix: str) -> list[str]:
     return [name for _, name in named if name.startswith(prefix)]
 
 
-def main() -> int:
+def main(makers: Sequence[Callable[[Scene], Fine]] = ()) -> int:
     logging.disable(logging.CRITICAL)
-    found = list(explained())
+    found = list(explained(makers))
     alarms = [each for each in found if each.is_false_alarm]
     for each in alarms:
         print(f"FALSE  {each.kind} {each.name}: {each.why}")

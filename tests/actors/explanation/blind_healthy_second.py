@@ -1,12 +1,16 @@
 """Healthy objects of the second blind trial, which look suspicious, by another author.
 
-The makers have the form of those of blind_healthy.py. ON_HOLD names the objects that their own configuration holds.
+    python -m tests.actors.explanation.blind_healthy_second
+
+ON_HOLD names the objects that their own configuration holds.
 """
 
 from __future__ import annotations
 
+import sys
+
 from kcm.protocols.resources import CUSTOM_RESOURCE_DEFINITIONS, DEVICE_CLASSES, REPLICASETS, RESOURCE_CLAIMS
-from tests.actors.explanation.blind_healthy import ENDS, Fine
+from tests.actors.explanation.blind_healthy import ENDS, Fine, main
 from tests.actors.explanation.blind_scenario import (
     budget,
     change_image,
@@ -163,3 +167,6 @@ def limits(scene: Scene) -> Fine:
 
 
 MAKERS = (jobs, rollouts, volumes, networks, limits)
+
+if __name__ == "__main__":
+    sys.exit(main(MAKERS))

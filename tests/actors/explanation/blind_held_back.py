@@ -131,6 +131,7 @@ def foreground_deletion(scene: Scene) -> tuple[str, str]:
     "certificate of a mutating webhook has expired",
     cause="The pods are refused, because the certificate of webhook inject.mesh.example.com has expired.",
     facts=("inject.mesh.example.com", "expired"),
+    untrue=("does not respond",),
     alone=True,
     report="https://github.com/rancher/rancher/issues/41776",
 )

@@ -1,6 +1,6 @@
 """Scored trial of kinds of stuck objects; the details of half of them are drawn by a seed.
 
-    python -m tests.actors.explanation.trial [--seed 7] [--rounds 3] [--only WORD] [--blind]
+    python -m tests.actors.explanation.trial [--seed 7] [--rounds 3] [--only WORD] [--blind [--set NAME]]
 
 A scenario is right if the code of its first cause is the expected one. Drawn are its kind, its sizes, the way in which
 it fails, and healthy workloads beside it. docs/why-trial.md lists the scenarios.
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from kcm.actors.explanation.cause import Explanation
 from kcm.actors.explanation.text import text_of
-from tests.actors.explanation.blind import BLIND
+from tests.actors.explanation.blind import BLIND, SETS
 from tests.actors.explanation.blind_scenario import BlindScenario
 from tests.actors.explanation.scenario import Scenario, Scene
 from tests.actors.explanation.scenarios import SCENARIOS
@@ -103,9 +103,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--blind", action="store_true", help="only the scenarios of an author who had not read the rules"
     )
+    parser.add_argument("--set", choices=SETS, help="with --blind: only the scenarios of this set")
     given = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
-    chosen: Sequence[Scenario] = BLIND if given.blind else SCENARIOS
+    chosen: Sequence[Scenario] = SCENARIOS
+    if given.blind:
+        chosen = SETS[given.set] if given.set else BLIND
     scenarios = [scenario for scenario in chosen if given.only in scenario.name]
     seeds = range(given.seed, given.seed + given.rounds)
     outcomes = [outcome for seed in seeds for outcome in run_trial(scenarios, seed=seed)]
