@@ -13,8 +13,9 @@ refusals.py: texts with which the API server refuses a write.
 responsible.py: controllers that do not work.
 deletion.py: finalizers, dependents, namespaces.
 scheduling.py, placement.py, containers.py, pods.py: pods.
-workloads.py: Deployments, ReplicaSets, StatefulSets, DaemonSets.
+workloads.py, statefulsets.py: Deployments, ReplicaSets and DaemonSets, StatefulSets.
 batch.py, autoscaling.py, budgets.py: Jobs and CronJobs, HorizontalPodAutoscalers, PodDisruptionBudgets and drains.
-networking.py, storage.py: Services and Ingresses, volumes and devices.
+networking.py: Services and Ingresses.
+storage.py, devices.py: claims and volumes, ResourceClaims.
 server_objects.py: CertificateSigningRequests, APIServices, missing owners.
 """

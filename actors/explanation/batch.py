@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -36,6 +37,8 @@ def job_pending(case: Case) -> str:
         return ""
     if case.spec.get("suspend"):
         return "it is suspended"
+    if case.spec.get("parallelism") == 0:
+        return "its parallelism is 0"
     active, ready = case.status.get("active") or 0, case.status.get("ready") or 0
     if not case.status.get("startTime"):
         return "it has not been started"
@@ -75,6 +78,9 @@ def job_causes(case: Case) -> Iterator[Cause]:
         since = (condition or {}).get("lastTransitionTime")
         yield case.cause("suspended", "the job is suspended: spec.suspend", condition_line(condition), since=since)
         return
+    if case.spec.get("parallelism") == 0:
+        yield case.cause("suspended", "the job starts no pods: spec.parallelism is 0")
+        return
     yield from failed_create(case)
     active = [pod for pod in own if _phase(pod) != "Failed"]
     yield from troubled_pods(case, active)
@@ -90,22 +96,58 @@ def _failed_pods(case: Case, own: Sequence[Object]) -> Iterator[Cause]:
     """Yield why the newest failed pod failed, with what the job concludes from it."""
     pods = [pod for pod in own if _phase(pod) == "Failed"]
     failed = case.condition_is("Failed", "True") or case.condition_is("FailureTarget", "True")
-    lines = (condition_line(failed), f"spec.backoffLimit {case.spec.get('backoffLimit')}") if failed is not None else ()
+    lines = (condition_line(failed), _limit(case)) if failed is not None else ()
     for pod in sorted(pods, key=lambda pod: metadata(pod).get("creationTimestamp") or "")[-1:]:
         for cause in case.follow(r.PODS, pod):
-            yield replace(cause, evidence=(*cause.evidence, *lines))
+            yield replace(cause, evidence=(*cause.evidence, *lines, *_ignored(case, pod)))
+
+
+def _limit(case: Case) -> str:
+    """Return the number of retries that a job allows, for each index if it counts so."""
+    per_index = case.spec.get("backoffLimitPerIndex")
+    if per_index is None:
+        return f"spec.backoffLimit {case.spec.get('backoffLimit')}"
+    return f"spec.backoffLimitPerIndex {per_index}, status.failedIndexes {case.status.get('failedIndexes') or 'none'}"
+
+
+def _ignored(case: Case, pod: Object) -> Iterator[str]:
+    """Yield the rule of podFailurePolicy that ignores the failure of a pod."""
+    exits = {
+        (status.get("name"), end.get("exitCode"))
+        for status in (pod.get("status") or {}).get("containerStatuses") or ()
+        if (end := (status.get("state") or {}).get("terminated")) and end.get("exitCode")
+    }
+    for rule in (case.spec.get("podFailurePolicy") or {}).get("rules") or ():
+        codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions") or ()
+        if codes:
+            container, values = codes.get("containerName"), codes.get("values") or ()
+            is_in = codes.get("operator") == "In"
+            found = [code for name, code in exits if container in (None, name) and (code in values) is is_in]
+            text = f"exit code {found[0]}" if found else ""
+        else:
+            kinds = [rule.get("type") for rule in conditions if _has_condition(pod, rule)]
+            text = f"pods with the condition {kinds[0]}" if kinds else ""
+        if text:  # only the first rule that matches applies
+            if rule.get("action") == "Ignore":
+                yield f"podFailurePolicy ignores {text}: the failure does not count towards backoffLimit"
+            return
+
+
+def _has_condition(pod: Object, rule: Mapping[str, Any]) -> bool:
+    found = find_condition((pod.get("status") or {}).get("conditions"), rule.get("type") or "")
+    return found is not None and found.get("status") == (rule.get("status") or "True")
 
 
 def _retries(case: Case, own: Sequence[Object]) -> Iterator[Cause]:
     failed = case.status.get("failed") or 0
-    if not failed:
+    ignored = sum(_phase(pod) == "Failed" and any(_ignored(case, pod)) for pod in own)
+    if not failed and not ignored:
         return
     yield from _failed_pods(case, own)
-    limit = case.spec.get("backoffLimit")
     yield case.cause(
         "failing-pods-backoff",
-        f"{failed} pods have failed, and the next one is created with delay, up to backoffLimit {limit}",
-        f"status.failed {failed}",
+        f"{failed + ignored} pods have failed, and the next one is created with delay, up to {_limit(case)}",
+        f"status.failed {failed}" + (f", and {ignored} failures are ignored by podFailurePolicy" if ignored else ""),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line
+from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.workloads import selector_of, troubled_pods
 from kcm.protocols import resources as r
@@ -21,7 +21,40 @@ def pending(case: Case) -> str:
     if not case.is_observed:
         return "its controller has not seen its newest specification"
     expected, allowed = case.status.get("expectedPods") or 0, case.status.get("disruptionsAllowed") or 0
-    return "it allows no eviction" if expected and not allowed else ""
+    if expected and not allowed:
+        return "it allows no eviction"
+    if _uncounted(case):
+        return "the expected number of its pods is not known"
+    return "its pods belong to another budget as well" if _others(case) else ""
+
+
+def _pods(case: Case) -> Sequence[Object]:
+    found = case.evidence.selected(r.PODS, case.namespace, selector_of(case.obj))
+    return [pod for pod in found if not is_deleting(pod)]
+
+
+def _uncounted(case: Case) -> list[str]:
+    """Return the pods without a controller of a budget that needs the number of replicas.
+
+    Such a budget counts the replicas of the pods' controllers. A number as minAvailable needs no replicas.
+    """
+    if isinstance(case.spec.get("minAvailable"), int):
+        return []
+    pods = _pods(case)
+    if (case.status.get("expectedPods") or 0) >= len(pods):
+        return []
+    return [name_of(pod) for pod in pods if controller_of(pod) is None]
+
+
+def _others(case: Case) -> dict[str, list[str]]:
+    """Return the pods that other budgets select as well, by the name of the budget."""
+    pods = _pods(case)
+    found = {
+        name_of(budget): [name_of(pod) for pod in _selected(budget, pods)]
+        for budget in case.evidence.list(r.POD_DISRUPTION_BUDGETS, case.namespace)
+        if name_of(budget) != case.name and not is_deleting(budget)
+    }
+    return {name: names for name, names in found.items() if names}
 
 
 def _failed(case: Case) -> Mapping[str, Any] | None:
@@ -39,9 +72,21 @@ def causes(case: Case) -> Iterator[Cause]:
         return
     if not case.is_observed or not pending(case):
         return
+    if uncounted := _uncounted(case):
+        named = ", ".join(uncounted[:MOST_FOLLOWED])
+        yield case.cause(
+            "budget-not-computed",
+            f"{_limit(case)} needs the number of replicas, and its pods {named} have no controller",
+            event_line(case.event("UnmanagedPods", "NoControllers", "CalculateExpectedPodCountFailed")),
+            since=since,
+        )
+        return
+    yield from _overlapping(case)
     status = case.status
     healthy, desired = status.get("currentHealthy") or 0, status.get("desiredHealthy") or 0
     expected = status.get("expectedPods") or 0
+    if not expected or status.get("disruptionsAllowed"):
+        return
     age = case.evidence.age(since)
     is_settled = age is not None and age > SETTLING
     counts = f"healthy pods: {healthy}, desired: {desired}, expected: {expected}"
@@ -65,6 +110,17 @@ def causes(case: Case) -> Iterator[Cause]:
             line,
             counts,
             since=since,
+        )
+
+
+def _overlapping(case: Case) -> Iterator[Cause]:
+    for name, pods in _others(case).items():
+        yield case.cause(
+            "selector-overlap",
+            f"the PodDisruptionBudget {name} also selects {len(pods)} of its pods, and the API server evicts no pod of "
+            "two budgets",
+            f"pods of both: {', '.join(pods[:MOST_FOLLOWED])}",
+            commands=(f"kubectl edit pdb {name} -n {case.namespace}",),
         )
 
 

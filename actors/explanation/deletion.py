@@ -154,9 +154,12 @@ def _in_use(case: Case, resource: Resource, users: Sequence[Object]) -> Iterator
         yield case.cause(
             "in-use",
             f"it is still used by {len(users)} {resource.plural}: {named}",
+            f"metadata.deletionTimestamp {metadata(case.obj).get('deletionTimestamp')}, "
             f"metadata.finalizers: {', '.join(finalizers_of(case.obj))}",
             since=case.deleted,
         )
+    elif _for(case) > SLOW:
+        yield from responsible.hindered(case)
 
 
 def _dependents(case: Case) -> Iterator[Cause]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kcm.actors.controllers.network.shared.ports import named_ports
 from kcm.actors.explanation import responsible
-from kcm.actors.explanation.case import Case, event_line
+from kcm.actors.explanation.case import MOST_FOLLOWED, Case, event_line
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.evidence import MOST_LISTED
 from kcm.actors.explanation.workloads import troubled_pods
@@ -38,7 +38,28 @@ def service_pending(case: Case) -> str:
         return "it has no ready endpoints"
     if any(_missing_ports(case, _ready_pods(case))):
         return "one of its ports has no endpoints"
-    return ""
+    return "it has no endpoints, and an EndpointSlice has no Service" if _stray_slices(case) else ""
+
+
+def _stray_slices(case: Case) -> list[str]:
+    """Return the EndpointSlices without a Service, one of which was perhaps written for this Service, in words.
+
+    A Service with a selector or with EndpointSlices needs none. A Service without them is not wrong by itself.
+    """
+    slices = case.evidence.list(r.ENDPOINT_SLICES, case.namespace)
+    has_own = any(labels_of(found).get(SERVICE_NAME) == case.name for found in slices)
+    if case.spec.get("selector") or has_own or len(slices) >= MOST_LISTED:
+        return []
+    lines = []
+    for found in slices:
+        name = labels_of(found).get(SERVICE_NAME)
+        if not name:
+            lines.append(f"endpointslice {name_of(found)} has no label {SERVICE_NAME}")
+        elif case.evidence.is_missing(r.SERVICES, f"{case.namespace}/{name}"):
+            lines.append(
+                f"endpointslice {name_of(found)} has the label {SERVICE_NAME}={name}, and there is no such Service"
+            )
+    return lines
 
 
 def _needs_load_balancer(case: Case) -> bool:
@@ -64,6 +85,14 @@ def service_causes(case: Case) -> Iterator[Cause]:
         return
     if case.spec.get("selector") and not _ready_endpoints(case):
         yield from _no_endpoints(case)
+    elif stray := _stray_slices(case):
+        if _is_settled(case):
+            yield case.cause(
+                "endpoints-missing",
+                f"it has no selector, and no EndpointSlice has the label {SERVICE_NAME}={case.name}",
+                *stray[:MOST_FOLLOWED],
+                since=case.created,
+            )
     else:
         yield from _missing_ports(case, _ready_pods(case))
     if _needs_load_balancer(case):
@@ -169,6 +198,7 @@ def _missing_ports(case: Case, ready: Sequence[Object]) -> Iterator[Cause]:
                 "target-port-missing",
                 f"no container of its {len(ready)} ready pods has a {protocol} port named {target}",
                 f"port {port.get('name') or port.get('port')} has targetPort {target}",
+                *(f"there is a {other} port named {name}" for name, other in sorted(named) if name == target),
             )
 
 

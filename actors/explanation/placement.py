@@ -7,11 +7,11 @@ from typing import Any
 
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case
 from kcm.protocols.node_affinity import REQUIRED
-from kcm.protocols.objects import Object, labels_of, name_of
+from kcm.protocols.objects import Object, controller_of, labels_of, name_of, namespace_of
 from kcm.protocols.quantities import parse_quantity
-from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from kcm.protocols.tolerations import tolerates
-from kcm.protocols.volumes import volume_name_of
+from kcm.protocols.volumes import claim_keys, is_pod_ended, volume_name_of
 
 MOST_SHOWN = 8  # nodes, labels or domains of one line
 
@@ -32,6 +32,10 @@ def details(case: Case, code: str, reason: str, nodes: Sequence[Object]) -> Iter
         yield f"cordoned: {_names(node for node in nodes if _is_cordoned(node))}"
     elif code == "volume-not-reachable":
         yield from _places_of_volumes(case)
+    elif code == "host-port":
+        yield from _holders_of_ports(case, nodes)
+    elif code == "claim-in-use":
+        yield from _users_of_claims(case)
 
 
 def selection(case: Case) -> str:
@@ -97,6 +101,68 @@ def _domains(case: Case, nodes: Sequence[Object]) -> Iterator[str]:
                 domains.setdefault(labels_of(node)[key], []).append(shown)
         parts = [f"{domain}: {', '.join(names[:MOST_SHOWN])}" for domain, names in sorted(domains.items())]
         yield f"maxSkew {constraint.get('maxSkew')} over {key}: {'; '.join(parts[:MOST_SHOWN]) or 'no node has it'}"
+
+
+def _host_ports(pod: Object) -> set[tuple[int, str]]:
+    """Return the host ports of a pod, by (number, protocol)."""
+    spec = pod.get("spec") or {}
+    return {
+        (port["hostPort"], port.get("protocol") or "TCP")
+        for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ()))
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    }
+
+
+def _holders_of_ports(case: Case, nodes: Sequence[Object]) -> Iterator[str]:
+    """Yield the pods that have the host ports of this one on the nodes. Host addresses are not compared."""
+    wanted, owner = _host_ports(case.obj), controller_of(case.obj)
+    names = {name_of(node) for node in nodes}
+    shown = 0
+    for pod in case.evidence.list(PODS):
+        node, taken = (pod.get("spec") or {}).get("nodeName"), wanted & _host_ports(pod)
+        if node not in names or not taken or is_pod_ended(pod) or shown >= MOST_SHOWN:
+            continue
+        shown += 1
+        ports, other = ", ".join(f"{number}/{protocol}" for number, protocol in sorted(taken)), controller_of(pod)
+        is_old = owner is not None and other is not None and other.uid == owner.uid and owner.kind == "DaemonSet"
+        yield f"pod {namespace_of(pod)}/{name_of(pod)} on {node} has host port {ports}" + (
+            "; it is the old pod of the same DaemonSet, which stays until this one is ready (maxSurge)"
+            if is_old
+            else ""
+        )
+
+
+def _users_of_claims(case: Case) -> Iterator[str]:
+    """Yield the other pods that use the claims of a pod that only one pod may use."""
+    for name in claims_of(case):
+        claim = case.evidence.get(PERSISTENT_VOLUME_CLAIMS, f"{case.namespace}/{name}")
+        if claim is None or "ReadWriteOncePod" not in ((claim.get("spec") or {}).get("accessModes") or ()):
+            continue
+        for pod in case.evidence.list(PODS, case.namespace):
+            placed = (pod.get("spec") or {}).get("nodeName")
+            if (
+                name_of(pod) != case.name
+                and placed
+                and not is_pod_ended(pod)
+                and f"{case.namespace}/{name}" in claim_keys(pod)
+            ):
+                yield f"claim {name} is ReadWriteOncePod, and pod {name_of(pod)} on {placed} uses it"
+
+
+def claims_of(case: Case) -> list[str]:
+    """Return the names of the PersistentVolumeClaims of a pod, with those of its ephemeral volumes."""
+    volumes: Sequence[Mapping[str, Any]] = case.spec.get("volumes") or ()
+    names = [(volume.get("persistentVolumeClaim") or {}).get("claimName") for volume in volumes]
+    names += [f"{case.name}-{volume.get('name')}" for volume in volumes if volume.get("ephemeral")]
+    return [name for name in names if name]
+
+
+def device_claims_of(case: Case) -> list[str]:
+    """Return the names of the ResourceClaims of a pod, with those that were made from templates."""
+    names = [claim.get("resourceClaimName") for claim in case.spec.get("resourceClaims") or ()]
+    names += [status.get("resourceClaimName") for status in case.status.get("resourceClaimStatuses") or ()]
+    return list(dict.fromkeys(name for name in names if name))
 
 
 def _places_of_volumes(case: Case) -> Iterator[str]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from kcm.actors.explanation import containers, scheduling, storage
+from kcm.actors.explanation import containers, devices, scheduling, storage
 from kcm.actors.explanation.case import Case, condition_line
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.evidence import time_of
 from kcm.actors.explanation.nodes import node_trouble
 from kcm.protocols.objects import Object, metadata
+from kcm.protocols.quantities import parse_quantity
 from kcm.protocols.resources import NODES
 
 # Reasons of the kubelet for a pod that it does not start. Source: kubernetes v1.36 pkg/kubelet/lifecycle.
@@ -26,6 +28,43 @@ STOPPING = 30.0  # seconds in which a pod usually stops
 
 
 def pending(case: Case) -> str:
+    return unready(case) or ("its resize is pending" if _resize(case) is not None else "")
+
+
+def _resize(case: Case) -> Mapping[str, Any] | None:
+    """Return the condition of a resize in place that the kubelet has not begun, or cannot complete."""
+    waiting = case.condition_is("PodResizePending", "True")
+    failing = case.condition_is("PodResizeInProgress", "True")
+    return waiting or (failing if failing is not None and failing.get("reason") == "Error" else None)
+
+
+def _resize_causes(case: Case) -> Iterator[Cause]:
+    condition = _resize(case)
+    if condition is None:
+        return
+    node = case.evidence.get(NODES, case.spec.get("nodeName") or "")
+    room = ((node or {}).get("status") or {}).get("allocatable") or {}
+    lines, too_large = [], []
+    for container in case.spec.get("containers") or ():
+        for resource, amount in ((container.get("resources") or {}).get("requests") or {}).items():
+            line = f"container {container.get('name')} is to request {amount} of {resource}"
+            if resource in room:
+                line += f", the node {case.spec.get('nodeName')} has {room[resource]} in all"
+                if parse_quantity(amount) > parse_quantity(room[resource]):
+                    too_large.append(resource)
+            lines.append(line)
+    never = f", and never will, because its node has less {' and '.join(too_large)} in all" if too_large else ""
+    yield case.cause(
+        "resize-pending",
+        f"its kubelet has not resized it ({condition.get('reason')}){never}: {condition.get('message')}",
+        condition_line(condition),
+        *lines,
+        since=condition.get("lastTransitionTime"),
+    )
+
+
+def unready(case: Case) -> str:
+    """Return why a pod is not ready, in words; "" if it is, or has succeeded."""
     phase = case.status.get("phase")
     if phase == "Succeeded":
         return ""
@@ -45,8 +84,11 @@ def causes(case: Case) -> Iterator[Cause]:
         return
     if not pending(case):
         return
+    yield from _resize_causes(case)
+    if not unready(case):
+        return
     if not case.spec.get("nodeName"):
-        yield from storage.claims_from_templates(case)
+        yield from devices.claims_from_templates(case)
         yield from scheduling.causes(case)
         return
     node = case.evidence.get(NODES, case.spec["nodeName"])
@@ -65,6 +107,7 @@ def causes(case: Case) -> Iterator[Cause]:
     elif case.evidence.is_missing(NODES, case.spec["nodeName"]):
         yield case.cause("node-lost", f"its node {case.spec['nodeName']} does not exist")
     if containers.none_started(case):
+        yield from scheduling.waits_for_claims(case, f"its node is {case.spec['nodeName']}")
         yield from storage.attachments_of(case)
     yield from containers.causes(case)
 

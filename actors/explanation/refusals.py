@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from kcm.actors.explanation.case import Case
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.kinds import LIMIT_RANGES
-from kcm.protocols.objects import name_of
+from kcm.protocols.objects import Object, name_of
+from kcm.protocols.quantities import parse_quantity
 from kcm.protocols.resources import RESOURCE_QUOTAS
 
 # Source of the texts: kubernetes v1.36 plugin/pkg/admission and staging/src/k8s.io/apiserver/pkg/admission/plugin.
@@ -42,9 +43,14 @@ PATTERNS = (
     ("not-permitted", re.compile(r'User "(?P<name>[^"]*)" cannot ')),
     ("invalid-template", re.compile(r"is invalid: |is malformed|cannot be handled as a|strict decoding error")),
 )
+_QUOTA = re.compile(
+    r"exceeded quota: (?P<name>[^,\s]+), requested: (?P<requested>\S+), used: (?P<used>\S+), "
+    r"limited: (?P<limited>[^\s\"\]]+)"
+)
+_CALL = re.compile(r'failed to call webhook: (?:Post "[^"]*": )?(?P<why>.+)', re.DOTALL)
 _ABOVE_LIMIT = re.compile(r"must be less than or equal to (?P<resource>\S+) limit of (?P<limit>[^\s,\]]+)")
 SUMMARIES = {
-    "webhook-unavailable": "the admission webhook {name} does not respond, and its failurePolicy is Fail",
+    "webhook-unavailable": "the admission webhook {name} cannot be called, and its failurePolicy is Fail",
     "webhook-denied": "the admission webhook {name} denies it",
     "policy-denied": "the ValidatingAdmissionPolicy {name} denies it",
     "quota-exceeded": "the ResourceQuota {name} is used up",
@@ -92,11 +98,15 @@ def refused(
             controller=controller,
         )
         return
+    summary = SUMMARIES[code].format(name=name)
     if code == "quota-exceeded":
         evidence += _use_of_quota(case, name)
+        summary = _room(case, name, message) or _excess(message) or summary
+    if code == "webhook-unavailable" and (call := _CALL.search(message)) is not None:
+        summary += f": {call['why']:.200}"
     yield case.cause(
         code,
-        f"{what}: {SUMMARIES[code].format(name=name)}" + (f": {message:.200}" if code == "write-refused" else ""),
+        f"{what}: {summary}" + (f": {message:.200}" if code == "write-refused" else ""),
         *evidence,
         since=since,
         controller=controller,
@@ -116,6 +126,56 @@ def _default_limit(case: Case, message: str) -> tuple[str, str, str] | None:
     return None
 
 
+def _excess(message: str) -> str:
+    """Return which request is larger than the whole quota, or than what is left of it; "" if nothing is left."""
+    found = _QUOTA.search(message)
+    if found is None:
+        return ""
+    requested, used, limited = (_amounts(found[part]) for part in ("requested", "used", "limited"))
+    for resource, amount in requested.items():
+        limit = limited.get(resource)
+        if limit is not None and parse_quantity(amount) > parse_quantity(limit):
+            return f"it requests {resource} {amount}, and the ResourceQuota {found['name']} allows {limit} in all"
+    for resource, amount in requested.items():
+        limit, taken = limited.get(resource), used.get(resource, "0")
+        if limit is not None and parse_quantity(taken) < parse_quantity(limit):
+            return (
+                f"it requests {resource} {amount}, and the ResourceQuota {found['name']} has less left: "
+                f"{taken} of {limit} is used"
+            )
+    return ""
+
+
+def _room(case: Case, name: str, message: str) -> str:
+    """Return that a quota has room again for what it refused; "" if it has not."""
+    found, quota = _QUOTA.search(message), case.evidence.get(RESOURCE_QUOTAS, f"{case.namespace}/{name}")
+    status = (quota or {}).get("status") or {}
+    hard, used = status.get("hard") or {}, status.get("used") or {}
+    if found is None or not hard:
+        return ""
+    for resource, amount in _amounts(found["requested"]).items():
+        if resource in hard:
+            free = parse_quantity(hard[resource]) - parse_quantity(used.get(resource, "0"))
+            if parse_quantity(amount) > free:
+                return ""
+    return f"the ResourceQuota {name} refused it and has room again, which is noticed at the next attempt"
+
+
+def _amounts(text: str) -> dict[str, str]:
+    """Return the amounts of a refusal by resource: "pods=1,requests.cpu=2"."""
+    return dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+
+
+def _scopes(quota: Object) -> str:
+    """Return which pods a quota counts, in words; "" if it counts all of them."""
+    spec = quota.get("spec") or {}
+    scopes = list(spec.get("scopes") or ())
+    for rule in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
+        parts = (rule.get("scopeName"), rule.get("operator"), ", ".join(rule.get("values") or ()))
+        scopes.append(" ".join(part for part in parts if part))
+    return f"; it counts only what has the scope {' and '.join(scopes)}" if scopes else ""
+
+
 def _use_of_quota(case: Case, name: str) -> list[str]:
     quota = case.evidence.get(RESOURCE_QUOTAS, f"{case.namespace}/{name}")
     if quota is None:
@@ -123,4 +183,4 @@ def _use_of_quota(case: Case, name: str) -> list[str]:
     status = quota.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
     uses = ", ".join(f"{resource} {used.get(resource, '?')} of {hard[resource]}" for resource in sorted(hard))
-    return [f"resourcequota {name_of(quota)} uses {uses}"]
+    return [f"resourcequota {name_of(quota)} uses {uses}{_scopes(quota)}"]

@@ -11,10 +11,12 @@ from kcm.actors.explanation import (
     autoscaling,
     batch,
     budgets,
+    devices,
     networking,
     nodes,
     pods,
     server_objects,
+    statefulsets,
     storage,
     workloads,
 )
@@ -22,7 +24,7 @@ from kcm.actors.explanation.case import Case, condition_line
 from kcm.actors.explanation.cause import Cause
 from kcm.protocols.resources import Resource
 
-GOOD = ("Ready", "Available", "Synced", "Reconciled", "Established", "Accepted")
+GOOD = ("Ready", "Available", "Synced", "Reconciled", "NamesAccepted", "Established", "Accepted")
 BAD = ("Failed", "Degraded", "Stalled", "Failure")
 
 
@@ -86,7 +88,7 @@ RULES: Mapping[str, Rules] = {
     "deployments.apps": Rules(workloads.deployment_pending, workloads.deployment_causes),
     "replicasets.apps": Rules(workloads.replicaset_pending, workloads.replicaset_causes),
     "replicationcontrollers": Rules(workloads.replicaset_pending, workloads.replicaset_causes),
-    "statefulsets.apps": Rules(workloads.statefulset_pending, workloads.statefulset_causes),
+    "statefulsets.apps": Rules(statefulsets.pending, statefulsets.causes),
     "daemonsets.apps": Rules(workloads.daemonset_pending, workloads.daemonset_causes),
     "jobs.batch": Rules(batch.job_pending, batch.job_causes),
     "cronjobs.batch": Rules(batch.cronjob_pending, batch.cronjob_causes),
@@ -97,7 +99,7 @@ RULES: Mapping[str, Rules] = {
     "persistentvolumeclaims": Rules(storage.claim_pending, storage.claim_causes),
     "persistentvolumes": Rules(storage.volume_pending, storage.volume_causes),
     "volumeattachments.storage.k8s.io": Rules(storage.attachment_pending, storage.attachment_causes),
-    "resourceclaims.resource.k8s.io": Rules(storage.device_claim_pending, storage.device_claim_causes),
+    "resourceclaims.resource.k8s.io": Rules(devices.pending, devices.causes),
     "certificatesigningrequests.certificates.k8s.io": Rules(
         server_objects.request_pending, server_objects.request_causes
     ),

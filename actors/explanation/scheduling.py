@@ -7,16 +7,17 @@ node(s) had untolerated taint(s). …". Source of the texts: kubernetes v1.36 pk
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
 from kcm.actors.explanation.cause import Cause
+from kcm.actors.explanation.devices import requests
 from kcm.actors.explanation.nodes import node_trouble
-from kcm.actors.explanation.placement import details, taint_lines, untolerated
+from kcm.actors.explanation.placement import claims_of, details, device_claims_of, taint_lines, untolerated
 from kcm.protocols.node_affinity import required_terms
-from kcm.protocols.objects import Object, labels_of, name_of
-from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, RESOURCE_CLAIMS
+from kcm.protocols.objects import Object, is_deleting, labels_of, metadata, name_of, namespace_of
+from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_CLAIMS
 from kcm.protocols.selectors import map_selector
 
 UNSCHEDULED = 10.0  # seconds after which a scheduler should have handled a pod
@@ -42,6 +43,11 @@ REASONS: tuple[tuple[str, str, str], ...] = (
     ("node(s) had volume node affinity conflict", "volume-not-reachable", "its volume is elsewhere"),
     ("node(s) had no available volume zone", "volume-not-reachable", "its volume is in another zone"),
     ("node(s) unavailable due to one or more pvc(s) bound", "volume-not-reachable", "its volume does not exist"),
+    (
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode",
+        "claim-in-use",
+        "another pod uses its claim, which only one pod may use",
+    ),
     ("cannot allocate all claims", "device-unavailable", "no free devices meet its claims"),
     ("node(s) had no free device", "device-unavailable", "no free devices meet its claims"),
 )
@@ -63,7 +69,7 @@ def causes(case: Case) -> Iterator[Cause]:
     if condition is None:
         age = 0.0 if case.created is None else case.now - case.created
         # The scheduler does not try pods whose claims do not exist, and writes no condition.
-        waits = list(_waits_for_claims(case, "has not tried to place the pod")) if age > EARLY else []
+        waits = list(waits_for_claims(case, "scheduler: has not tried to place the pod")) if age > EARLY else []
         yield from waits or (_ignored(case) if age > UNSCHEDULED else ())
         return
     yield from _unschedulable(case, condition)
@@ -92,32 +98,55 @@ def parts_of(message: str) -> list[tuple[int, str]]:
 def _unschedulable(case: Case, condition: Mapping[str, Any]) -> Iterator[Cause]:
     message, since = str(condition.get("message") or ""), condition.get("lastTransitionTime")
     line = condition_line(condition)
-    yield from _waits_for_claims(case, message)
+    waits = list(waits_for_claims(case, f"scheduler: {message}"))
+    yield from waits
     if case.status.get("nominatedNodeName"):
         node = case.status["nominatedNodeName"]
-        yield case.cause("preempting", f"pods of lower priority on {node} are being stopped for it", line, since=since)
+        stopping = [
+            pod
+            for pod in case.evidence.list(PODS)
+            if (pod.get("spec") or {}).get("nodeName") == node and is_deleting(pod)
+        ]
+        named = ", ".join(f"{namespace_of(pod)}/{name_of(pod)}" for pod in stopping[:MOST_FOLLOWED])
+        yield case.cause(
+            "preempting",
+            f"pods of lower priority on {node} are being stopped for it" + (f": {named}" if named else ""),
+            line,
+            *(
+                f"pod {name_of(pod)} has a grace period of {metadata(pod).get('deletionGracePeriodSeconds')} s, until "
+                f"{metadata(pod)['deletionTimestamp']}"
+                for pod in stopping[:MOST_FOLLOWED]
+            ),
+            since=since,
+        )
     if "no nodes available" in message:
         yield case.cause("no-nodes", "the cluster has no nodes", line, since=since)
         return
-    known = False
+    known = bool(waits)
     for number, reason in sorted(parts_of(message), key=lambda part: _is_elsewhere(case, part[1])):
         code, meaning = code_of(reason)
         if not code:
             continue
         known = True
         if code == "untolerated-taint":
-            yield from _tainted(case, number, line, since)
+            if not _is_elsewhere(case, reason):
+                yield from _tainted(case, number, line, since)
             continue
         nodes = _selected_nodes(case) or case.evidence.list(NODES)
-        lines = details(case, code, reason, nodes)
+        lines = requests(case) if code == "device-unavailable" else details(case, code, reason, nodes)
         yield case.cause(code, f"{number} nodes are excluded: {meaning}", line, *lines, since=since)
-    if not known and "PersistentVolumeClaim" not in message and "persistentvolumeclaim" not in message:
+    age = case.evidence.age(since)
+    is_recent = age is not None and age < UNSCHEDULED  # the claims may have been bound since
+    if not known and not (is_recent and "persistentvolumeclaim" in message.lower()):
         yield case.cause("unschedulable", f"the scheduler found no node: {message}", line, since=since)
 
 
 def _is_elsewhere(case: Case, reason: str) -> bool:
     """Report whether a reason concerns only nodes that the pod does not select, while other nodes match."""
-    return code_of(reason)[0] == "node-affinity" and bool(_selected_nodes(case))
+    code, selected = code_of(reason)[0], _selected_nodes(case)
+    if code == "untolerated-taint":
+        return bool(selected) and all(node_trouble(node) is None and not untolerated(case, [node]) for node in selected)
+    return code == "node-affinity" and bool(selected)
 
 
 def _selected_nodes(case: Case) -> list[Object]:
@@ -139,42 +168,23 @@ def code_of(reason: str) -> tuple[str, str]:
     return "", ""
 
 
-def _waits_for_claims(case: Case, message: str) -> Iterator[Cause]:
-    """Yield the causes of the claims that the pod waits for."""
+def waits_for_claims(case: Case, line: str) -> Iterator[Cause]:
+    """Yield the causes of the claims that the pod waits for. line: evidence for a claim that does not exist."""
     for claim in claims_of(case):
         key = f"{case.namespace}/{claim}"
         found = case.evidence.get(PERSISTENT_VOLUME_CLAIMS, key)
         if found is not None:
-            if (found.get("status") or {}).get("phase") != "Bound":
+            if (found.get("status") or {}).get("phase") != "Bound" or is_deleting(found):
                 yield from case.follow(PERSISTENT_VOLUME_CLAIMS, found)
         elif case.evidence.is_missing(PERSISTENT_VOLUME_CLAIMS, key):
-            yield case.cause(
-                "claim-missing", f"its PersistentVolumeClaim {claim} does not exist", f"scheduler: {message}"
-            )
+            yield case.cause("claim-missing", f"its PersistentVolumeClaim {claim} does not exist", line)
     for name in device_claims_of(case):
         claim_of_devices = case.evidence.get(RESOURCE_CLAIMS, f"{case.namespace}/{name}")
         if claim_of_devices is not None:
             if not (claim_of_devices.get("status") or {}).get("allocation"):
                 yield from case.follow(RESOURCE_CLAIMS, claim_of_devices)
         elif case.evidence.is_missing(RESOURCE_CLAIMS, f"{case.namespace}/{name}"):
-            yield case.cause(
-                "device-claim-missing", f"its ResourceClaim {name} does not exist", f"scheduler: {message}"
-            )
-
-
-def claims_of(case: Case) -> list[str]:
-    """Return the names of the PersistentVolumeClaims of a pod, with those of its ephemeral volumes."""
-    volumes: Sequence[Mapping[str, Any]] = case.spec.get("volumes") or ()
-    names = [(volume.get("persistentVolumeClaim") or {}).get("claimName") for volume in volumes]
-    names += [f"{case.name}-{volume.get('name')}" for volume in volumes if volume.get("ephemeral")]
-    return [name for name in names if name]
-
-
-def device_claims_of(case: Case) -> list[str]:
-    """Return the names of the ResourceClaims of a pod, with those that were made from templates."""
-    names = [claim.get("resourceClaimName") for claim in case.spec.get("resourceClaims") or ()]
-    names += [status.get("resourceClaimName") for status in case.status.get("resourceClaimStatuses") or ()]
-    return list(dict.fromkeys(name for name in names if name))
+            yield case.cause("device-claim-missing", f"its ResourceClaim {name} does not exist", line)
 
 
 def _tainted(case: Case, number: int, line: str, since: Any) -> Iterator[Cause]:

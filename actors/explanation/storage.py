@@ -1,21 +1,22 @@
-"""Causes of PersistentVolumeClaims, PersistentVolumes, VolumeAttachments and ResourceClaims."""
+"""Causes of PersistentVolumeClaims, PersistentVolumes and VolumeAttachments."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from kcm.actors.controllers.storage.persistentvolume_binder.matching import mismatch
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.evidence import event_time
 from kcm.actors.explanation.nodes import node_trouble
-from kcm.actors.explanation.scheduling import claims_of, device_claims_of
+from kcm.actors.explanation.placement import claims_of
 from kcm.protocols import resources as r
-from kcm.protocols.objects import Object, is_deleting, name_of
+from kcm.protocols.objects import Object, is_deleting, labels_of, name_of
+from kcm.protocols.selectors import label_selector_of
 from kcm.protocols.volumes import (
     FIRST_CONSUMER,
     PROVISIONER,
+    attributes_class_of,
     class_of,
     default_class,
     is_of,
@@ -28,6 +29,7 @@ from kcm.protocols.volumes import (
 
 SETTLING = 30.0  # seconds in which a provisioner or an attacher responds
 RECENT = 900.0  # seconds in which a failure counts
+FILE_SYSTEM = "FileSystemResizePending"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 # PersistentVolumeClaims.
@@ -38,7 +40,23 @@ def claim_pending(case: Case) -> str:
     if phase != "Bound":
         return f"its phase is {phase or 'not set'}"
     status = resize_status_of(case.obj)
-    return f"its expansion has the status {status}" if status.endswith("Infeasible") else ""
+    if status.endswith("Infeasible"):
+        return f"its expansion has the status {status}"
+    if case.condition_is(FILE_SYSTEM, "True") is not None:
+        return "its volume is expanded, its file system is not"
+    target = _attributes_to_apply(case)
+    return f"the VolumeAttributesClass {target} is not applied to it" if target else ""
+
+
+def _attributes_to_apply(case: Case) -> str:
+    """Return the VolumeAttributesClass that is being applied to a bound claim, or does not exist; "" for none."""
+    modification = case.status.get("modifyVolumeStatus") or {}
+    if modification:
+        return str(modification.get("targetVolumeAttributesClassName") or attributes_class_of(case.obj))
+    name = attributes_class_of(case.obj)
+    if name and name != case.status.get("currentVolumeAttributesClassName"):
+        return name if case.evidence.is_missing(r.VOLUME_ATTRIBUTES_CLASSES, name) else ""
+    return ""
 
 
 def claim_causes(case: Case) -> Iterator[Cause]:
@@ -53,6 +71,8 @@ def claim_causes(case: Case) -> Iterator[Cause]:
                 f"status.allocatedResourceStatuses.storage {status}",
                 event_line(failed),
             )
+        yield from _file_system(case)
+        yield from _attributes(case, _attributes_to_apply(case))
         return
     if phase == "Lost":
         lost = case.event("ClaimLost", "ClaimMisbound")
@@ -68,6 +88,53 @@ def claim_causes(case: Case) -> Iterator[Cause]:
         yield from _without_class(case)
         return
     yield from _of_class(case)
+
+
+def _file_system(case: Case) -> Iterator[Cause]:
+    """Yield why the file system of an expanded volume is still smaller: only the kubelet of a pod expands it."""
+    condition = case.condition_is(FILE_SYSTEM, "True")
+    if condition is None:
+        return
+    since = condition.get("lastTransitionTime")
+    wanted = ((case.spec.get("resources") or {}).get("requests") or {}).get("storage")
+    users = [pod for pod in case.evidence.list(r.PODS, case.namespace) if _uses(case, pod)]
+    if not users:
+        yield case.cause(
+            "claim-waits-for-pod",
+            f"its volume is expanded to {wanted}, and its file system will be when a pod mounts it: no pod uses it",
+            condition_line(condition),
+            since=since,
+        )
+        return
+    found = [cause for pod in users[:MOST_FOLLOWED] for cause in case.follow(r.PODS, pod)]
+    yield from found
+    age = case.evidence.age(since)
+    if not found and age is not None and age > SETTLING:
+        yield case.cause(
+            "volume-expansion",
+            f"the kubelet of pod {name_of(users[0])} has not expanded its file system to {wanted}",
+            condition_line(condition),
+            event_line(case.event("FileSystemResizeFailed")),
+            since=since,
+        )
+
+
+def _attributes(case: Case, name: str) -> Iterator[Cause]:
+    """Yield why a VolumeAttributesClass is not applied. name: of the class, or "" for none."""
+    if not name:
+        return
+    failed = case.event("VolumeModifyFailed")
+    status = (case.status.get("modifyVolumeStatus") or {}).get("status")
+    line = f"status.modifyVolumeStatus.status {status}" if status else ""
+    if case.evidence.is_missing(r.VOLUME_ATTRIBUTES_CLASSES, name):
+        yield case.cause(
+            "volume-attributes", f"its VolumeAttributesClass {name} does not exist", line, event_line(failed)
+        )
+    elif failed is not None or status == "Infeasible":
+        why = (failed or {}).get("message") or status
+        yield case.cause(
+            "volume-attributes", f"the VolumeAttributesClass {name} cannot be applied: {why}", line, event_line(failed)
+        )
 
 
 def _named_volume(case: Case, name: str) -> Iterator[Cause]:
@@ -121,18 +188,23 @@ def _mismatches(case: Case) -> Iterator[str]:
         reference = (volume.get("spec") or {}).get("claimRef")
         reason = f"belongs to {key_of_reference(reference)}" if reference else mismatch(volume, case.obj)
         shown += 1
-        yield f"persistentvolume {name_of(volume)}: {reason or _unselected(case) or phase_of(volume)}"
+        yield f"persistentvolume {name_of(volume)}: {reason or _unselected(case, volume) or phase_of(volume)}"
 
 
-def _unselected(case: Case) -> str:
-    return "is not selected by spec.selector" if case.spec.get("selector") else ""
+def _unselected(case: Case, volume: Object) -> str:
+    """Return that the selector of the claim does not match a volume, with the labels of both; "" if it does."""
+    selector = label_selector_of(case.spec.get("selector") or {})
+    labels = labels_of(volume)
+    if selector.matches(labels):
+        return ""
+    has = ", ".join(f"{key}={value}" for key, value in sorted(labels.items())) or "no labels"
+    return f"has {has}, and spec.selector requires {selector}"
 
 
 def _of_class(case: Case) -> Iterator[Cause]:
     name = class_of(case.obj)
     class_ = case.evidence.get(r.STORAGE_CLASSES, name)
-    newest = case.event("ProvisioningFailed", "ExternalProvisioning")
-    failed = newest if newest is not None and newest.get("reason") == "ProvisioningFailed" else None
+    failed = case.event("ProvisioningFailed")  # the binder repeats ExternalProvisioning, whatever the provisioner does
     if class_ is None:
         if case.evidence.is_missing(r.STORAGE_CLASSES, name):
             yield case.cause(
@@ -155,7 +227,7 @@ def _of_class(case: Case) -> Iterator[Cause]:
             since=case.created,
         )
         return
-    waits = case.event("ExternalProvisioning")
+    waits, attributes = case.event("ExternalProvisioning"), attributes_class_of(case.obj)
     failed_at = (event_time(failed) or 0.0) if failed is not None else 0.0
     created_later = failed is not None and f'"{name}" not found' in str(failed.get("message"))  # the class, since then
     if failed is not None and not created_later and case.now - failed_at < RECENT:
@@ -163,8 +235,11 @@ def _of_class(case: Case) -> Iterator[Cause]:
             "provisioning-failed",
             f"the provisioner {provisioner} cannot create its volume: {failed.get('message')}",
             event_line(failed),
+            _source(case),
             since=case.created,
         )
+    elif attributes and case.evidence.is_missing(r.VOLUME_ATTRIBUTES_CLASSES, attributes):
+        yield from _attributes(case, attributes)
     elif case.created is not None and case.now - case.created > SETTLING:
         asked = (case.annotations.get(PROVISIONER) or "") == provisioner
         if asked:
@@ -173,8 +248,15 @@ def _of_class(case: Case) -> Iterator[Cause]:
                 f"the provisioner {provisioner} of its class {name} has not created a volume",
                 f"annotation {PROVISIONER}: {provisioner}",
                 event_line(waits),
+                _source(case),
                 since=case.created,
             )
+
+
+def _source(case: Case) -> str:
+    """Return what the volume is to be filled from; "" for an empty volume."""
+    source = case.spec.get("dataSourceRef") or case.spec.get("dataSource")
+    return f"spec.dataSource {source.get('kind')} {source.get('name')}" if source else ""
 
 
 def _selected_node(claim: Object) -> bool:
@@ -184,9 +266,19 @@ def _selected_node(claim: Object) -> bool:
 
 def _without_consumer(case: Case) -> Iterator[Cause]:
     users = [pod for pod in case.evidence.list(r.PODS, case.namespace) if _uses(case, pod)]
-    if users:
-        for pod in users[:MOST_FOLLOWED]:
+    for pod in users[:MOST_FOLLOWED]:
+        if node := (pod.get("spec") or {}).get("nodeName"):
+            yield case.cause(
+                "scheduler-bypassed",
+                f"it waits until the scheduler places a pod that uses it, and pod {name_of(pod)} was not placed by the "
+                f"scheduler: its spec.nodeName is {node}",
+                f"volumeBindingMode WaitForFirstConsumer of storageclass {class_of(case.obj)}",
+                event_line(case.event("WaitForFirstConsumer")),
+                since=case.created,
+            )
+        else:
             yield from case.follow(r.PODS, pod)
+    if users:
         return
     if not case.path:
         yield case.cause(
@@ -292,52 +384,3 @@ def _attached_elsewhere(case: Case, volume: str, holder: str) -> Iterator[Cause]
             about=f"node {holder}",
             commands=(f"kubectl describe node {holder}", "kubectl get volumeattachments"),
         )
-
-
-# ResourceClaims.
-
-
-def device_claim_pending(case: Case) -> str:
-    return "" if case.status.get("allocation") else "no devices are allocated to it"
-
-
-def device_claim_causes(case: Case) -> Iterator[Cause]:
-    if case.status.get("allocation"):
-        return
-    for name in dict.fromkeys(_classes(case.spec)):
-        if case.evidence.is_missing(r.DEVICE_CLASSES, name):
-            yield case.cause("device-class-missing", f"its DeviceClass {name} does not exist", since=case.created)
-            return
-    users = [pod for pod in case.evidence.list(r.PODS, case.namespace) if _uses_devices(case, pod)]
-    for pod in users[:MOST_FOLLOWED]:
-        yield from case.follow(r.PODS, pod)
-    if not users and not case.path:
-        yield case.cause(
-            "device-claim-waits-for-pod", "its devices are allocated when a pod uses it", since=case.created
-        )
-
-
-def _classes(spec: Mapping[str, Any]) -> Iterator[str]:
-    for request in (spec.get("devices") or {}).get("requests") or ():
-        for part in (request.get("exactly") or {}, *(request.get("firstAvailable") or ())):
-            if name := part.get("deviceClassName"):
-                yield name
-
-
-def _uses_devices(case: Case, pod: Object) -> bool:
-    return case.name in device_claims_of(_case_of(case, pod)) and not is_deleting(pod)
-
-
-def claims_from_templates(case: Case) -> Iterator[Cause]:
-    """Yield why the ResourceClaims of a pod cannot be created from their templates."""
-    statuses: Sequence[Mapping[str, Any]] = case.status.get("resourceClaimStatuses") or ()
-    made = {status.get("name") for status in statuses}
-    for claim in case.spec.get("resourceClaims") or ():
-        template = claim.get("resourceClaimTemplateName")
-        if template and claim.get("name") not in made:
-            if case.evidence.is_missing(r.RESOURCE_CLAIM_TEMPLATES, f"{case.namespace}/{template}"):
-                yield case.cause(
-                    "device-template-missing",
-                    f"its ResourceClaimTemplate {template} does not exist",
-                    event_line(case.event("FailedResourceClaimCreation")),
-                )

@@ -1,4 +1,4 @@
-"""Causes of Deployments, ReplicaSets, ReplicationControllers, StatefulSets and DaemonSets."""
+"""Causes of Deployments, ReplicaSets, ReplicationControllers and DaemonSets."""
 
 from __future__ import annotations
 
@@ -15,23 +15,6 @@ from kcm.protocols.selectors import NOTHING, LabelSelector, label_selector_of, m
 
 REVISION = "deployment.kubernetes.io/revision"
 PATIENCE = 60.0  # seconds; shorter waits for minReadySeconds are under way
-REVISION_HASH = "controller-revision-hash"  # label of a StatefulSet's pods
-OF_TEMPLATE = frozenset(  # codes of causes that a change of the template can correct
-    {
-        "config-missing",
-        "container-cannot-start",
-        "crash-loop",
-        "image-invalid",
-        "image-never-pull",
-        "image-pull",
-        "init-container",
-        "insufficient-resources",
-        "node-affinity",
-        "out-of-memory",
-        "readiness-probe",
-        "startup-probe",
-    }
-)
 OWNERS_OF_PODS = (r.REPLICASETS, r.REPLICATION_CONTROLLERS, r.STATEFULSETS, r.DAEMONSETS)
 
 
@@ -56,7 +39,7 @@ def wanted(case: Case) -> int:
 
 def troubled_pods(case: Case, found: Sequence[Object]) -> Iterator[Cause]:
     """Yield the causes of an owner's pods that are not ready, or are being deleted for too long."""
-    unready = [pod for pod in found if pods.pending(Case(r.PODS, pod, case.evidence, _nothing)) or is_deleting(pod)]
+    unready = [pod for pod in found if pods.unready(Case(r.PODS, pod, case.evidence, nothing)) or is_deleting(pod)]
     followed = 0
     for pod in sorted(unready, key=is_deleting):
         if followed >= MOST_FOLLOWED:
@@ -66,7 +49,7 @@ def troubled_pods(case: Case, found: Sequence[Object]) -> Iterator[Cause]:
         yield from causes
 
 
-def _nothing(_case: Case) -> tuple[Cause, ...]:
+def nothing(_case: Case) -> tuple[Cause, ...]:
     return ()
 
 
@@ -159,7 +142,7 @@ def replicaset_causes(case: Case) -> Iterator[Cause]:
     yield from _delayed_replacements(case, own)
     if (case.status.get("replicas") or 0) < wanted(case):
         yield from overlapping(case, own)
-    yield from _min_ready(case)
+    yield from min_ready(case)
 
 
 def _delayed_replacements(case: Case, own: Sequence[Object]) -> Iterator[Cause]:
@@ -175,7 +158,7 @@ def _delayed_replacements(case: Case, own: Sequence[Object]) -> Iterator[Cause]:
     )
 
 
-def _min_ready(case: Case) -> Iterator[Cause]:
+def min_ready(case: Case) -> Iterator[Cause]:
     seconds = case.spec.get("minReadySeconds") or 0
     ready, available = case.status.get("readyReplicas") or 0, case.status.get("availableReplicas") or 0
     if seconds > PATIENCE and ready >= wanted(case) > available:
@@ -214,12 +197,12 @@ def deployment_causes(case: Case) -> Iterator[Cause]:
                 condition_line(condition),
                 since=(condition or {}).get("lastTransitionTime"),
             )
-    yield from failed_create(case)
     sets = case.evidence.owned(case.obj, r.REPLICASETS)
     newest = _newest(sets)
     yield from _recreate(case, sets)
-    if newest is not None:
+    if newest is not None:  # first, because its condition is the original, and its controller makes the next attempt
         yield from case.follow(r.REPLICASETS, newest)
+    yield from failed_create(case)
     old = [obj for obj in sets if obj is not newest and ((obj.get("status") or {}).get("replicas") or 0)]
     for obj in old[:MOST_FOLLOWED]:
         yield from case.follow(r.REPLICASETS, obj)
@@ -243,10 +226,10 @@ def _recreate(case: Case, sets: Sequence[Object]) -> Iterator[Cause]:
     if (case.spec.get("strategy") or {}).get("type") != "Recreate" or not is_waiting:
         return
     own = [pod for obj in sets for pod in case.evidence.owned(obj, r.PODS)]
-    yield from _stopping(case, own, "the strategy Recreate")
+    yield from stopping(case, own, "the strategy Recreate")
 
 
-def _stopping(case: Case, own: Iterable[Object], what: str) -> Iterator[Cause]:
+def stopping(case: Case, own: Iterable[Object], what: str) -> Iterator[Cause]:
     """Yield the pods that have been terminating for long, and for which the rollout waits. what: what waits."""
     for pod in [pod for pod in own if is_deleting(pod)][:MOST_FOLLOWED]:
         yield from case.follow(r.PODS, pod)
@@ -283,85 +266,6 @@ def _rollout_limits(case: Case, old: Sequence[Object]) -> Iterator[Cause]:
             f"maxSurge {limits.get('maxSurge')}, maxUnavailable {limits.get('maxUnavailable')}",
             f"old ReplicaSets: {names}",
         )
-
-
-# StatefulSets.
-
-
-def statefulset_pending(case: Case) -> str:
-    replicas, status = wanted(case), case.status
-    if not case.is_observed:
-        return "its controller has not seen its newest specification"
-    if (status.get("replicas") or 0) != replicas:
-        return f"it has {status.get('replicas') or 0} of {replicas} pods"
-    if (ready := status.get("readyReplicas") or 0) < replicas:
-        return f"{ready} of {replicas} pods are ready"
-    if (available := status.get("availableReplicas") or 0) < replicas:
-        return f"{available} of {replicas} pods are available"
-    current, update = status.get("currentRevision"), status.get("updateRevision")
-    updated = status.get("updatedReplicas") or 0
-    if update and current != update and updated < replicas:
-        return f"{updated} of {replicas} pods are up to date"
-    return ""
-
-
-def statefulset_causes(case: Case) -> Iterator[Cause]:
-    if not statefulset_pending(case):
-        return
-    own = case.evidence.owned(case.obj, r.PODS)
-    yield from failed_create(case)
-    found = list(troubled_pods(case, own))
-    yield from _broken_revision(case, own, found)
-    yield from found
-    strategy = case.spec.get("updateStrategy") or {}
-    partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
-    updated, replicas = case.status.get("updatedReplicas") or 0, wanted(case)
-    ready = case.status.get("readyReplicas") or 0
-    if ready >= replicas and updated < replicas and (strategy.get("type") == "OnDelete" or partition):
-        why = "OnDelete" if strategy.get("type") == "OnDelete" else f"RollingUpdate with partition {partition}"
-        yield case.cause(
-            "manual-update", f"{replicas - updated} pods keep the old revision: the update strategy is {why}"
-        )
-    if updated < replicas:
-        yield from _stopping(case, own, "the rollout")
-    ordered = (case.spec.get("podManagementPolicy") or "OrderedReady") == "OrderedReady"
-    if ordered and ready < replicas and (case.status.get("replicas") or 0) < replicas and own:
-        waits = [name_of(pod) for pod in own if pods.pending(Case(r.PODS, pod, case.evidence, _nothing))]
-        if waits:
-            yield case.cause(
-                "ordered-pods", f"further pods are created once {', '.join(sorted(waits)[:3])} is ready (OrderedReady)"
-            )
-    yield from _min_ready(case)
-    if (case.status.get("replicas") or 0) < replicas:
-        yield from overlapping(case, own)
-
-
-def _broken_revision(case: Case, own: Sequence[Object], found: Sequence[Cause]) -> Iterator[Cause]:
-    """Yield a pod of an old revision that keeps the StatefulSet from applying its template, which was repaired since.
-
-    found: causes of its pods.
-    """
-    strategy, newest = case.spec.get("updateStrategy") or {}, case.status.get("updateRevision")
-    ordered = (case.spec.get("podManagementPolicy") or "OrderedReady") == "OrderedReady"
-    if not ordered or not newest or strategy.get("type") == "OnDelete":
-        return
-    partition = (strategy.get("rollingUpdate") or {}).get("partition") or 0
-    for pod in own:
-        name, revision = name_of(pod), labels_of(pod).get(REVISION_HASH)
-        ordinal = name.rpartition("-")[2]
-        its = [cause for cause in found if cause.about == f"pod {case.namespace}/{name}" and cause.code in OF_TEMPLATE]
-        if revision in (None, newest) or is_deleting(pod) or not ordinal.isdecimal() or int(ordinal) < partition:
-            continue
-        for cause in its[:1]:
-            yield case.cause(
-                "old-revision-broken",
-                f"pod {name} is of an old revision and not ready, and the changed template is not applied before: "
-                "delete the pod",
-                f"pod {name}: {cause.summary}",
-                f"label {REVISION_HASH} {revision}, status.updateRevision {newest}",
-                since=cause.since,
-                commands=(f"kubectl delete pod {name} -n {case.namespace}",),
-            )
 
 
 # DaemonSets.
@@ -416,7 +320,7 @@ def daemonset_causes(case: Case) -> Iterator[Cause]:
             "manual-update", f"{desired - updated} pods keep the old revision: the update strategy is OnDelete"
         )
     if updated < desired:
-        yield from _stopping(case, own, "the rollout")
+        yield from stopping(case, own, "the rollout")
     yield from _delayed_replacements_of_daemons(case, own)
 
 

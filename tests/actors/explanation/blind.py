@@ -23,4 +23,4 @@ SETS: Mapping[str, Sequence[BlindScenario]] = {
     "fourth": FOURTH,
     "held-back": HELD_BACK,
 }
-BLIND = (*SETS["first"], *SETS["second"], *SETS["third"])
+BLIND = tuple(scenario for scenarios in SETS.values() for scenario in scenarios)

@@ -36,6 +36,7 @@ K8S = "https://github.com/kubernetes/kubernetes/issues"
     "quota of best-effort pods is used up",
     cause="Quota scavengers counts only pods without requests and limits (scope BestEffort), and its 2 pods are used.",
     facts=("scavengers", "2", "BestEffort"),
+    code="quota-exceeded",
 )
 def best_effort_quota(scene: Scene) -> tuple[str, str]:
     spec = {"hard": {"pods": "2"}, "scopes": ["BestEffort"]}
@@ -52,6 +53,7 @@ def best_effort_quota(scene: Scene) -> tuple[str, str]:
     facts=("short-lived", "2Gi", "1Gi"),
     untrue=("is used up",),
     wait=130.0,
+    code="quota-exceeded",
 )
 def terminating_quota(scene: Scene) -> tuple[str, str]:
     spec = {"hard": {"requests.memory": "1Gi"}, "scopes": ["Terminating"]}
@@ -66,6 +68,7 @@ def terminating_quota(scene: Scene) -> tuple[str, str]:
     cause="Node sim-lab has no 4 free CPUs, and the priority class gentle preempts nothing (preemptionPolicy Never).",
     facts=("cpu", "gentle|Never|preempt"),
     flags=BY_HAND,
+    code="insufficient-resources",
 )
 def never_preempts(scene: Scene) -> tuple[str, str]:
     pool = worker(scene, "sim-lab")
@@ -83,6 +86,7 @@ def never_preempts(scene: Scene) -> tuple[str, str]:
     cause="The pods of budget frontend are selected by budget tier-web as well, so evictions are refused.",
     facts=("tier-web", "more than one|both|as well|also|two|several|another|overlap|multiple|second"),
     report=f"{K8S}/75957",
+    code="selector-overlap",
 )
 def overlapping_budgets(scene: Scene) -> tuple[str, str]:
     workload(scene, "frontend", replicas=3, labels={"tier": "web"})
@@ -97,6 +101,7 @@ def overlapping_budgets(scene: Scene) -> tuple[str, str]:
     cause="The expected number of pods is unknown, because worker-a has no controller.",
     facts=("worker-a|worker-b", "no controller|not controlled|without a controller|no owner|has no|no controllers"),
     report=f"{K8S}/88535",
+    code="budget-not-computed",
 )
 def budget_of_bare_pods(scene: Scene) -> tuple[str, str]:
     for name in ("worker-a", "worker-b"):
@@ -118,6 +123,7 @@ def budget_of_bare_pods(scene: Scene) -> tuple[str, str]:
     cause="Policy jobs-need-ttl refuses the Jobs, because their template does not set ttlSecondsAfterFinished.",
     facts=("jobs-need-ttl", "ttlSecondsAfterFinished"),
     wait=130.0,
+    code="policy-denied",
 )
 def jobs_are_refused(scene: Scene) -> tuple[str, str]:
     admission_policy(
@@ -138,6 +144,7 @@ def jobs_are_refused(scene: Scene) -> tuple[str, str]:
     facts=("index 2|indexes 2|index: 2|indexes: 2|index=2|indexes=2|indexes are 2|-2-", "backoffLimitPerIndex|exit|7"),
     wait=180.0,
     report="https://github.com/kubernetes/kubernetes/pull/118009",
+    code="pod-failed",
 )
 def index_fails(scene: Scene) -> tuple[str, str]:
     command = ["sh", "-c", 'if [ "$JOB_COMPLETION_INDEX" = 2 ]; then exit 7; fi; sleep 1']
@@ -151,6 +158,7 @@ def index_fails(scene: Scene) -> tuple[str, str]:
     cause="Each pod exits with 42, which podFailurePolicy ignores, so the Job retries for ever.",
     facts=("42", "ignore"),
     wait=200.0,
+    code="pod-failed",
 )
 def failures_are_ignored(scene: Scene) -> tuple[str, str]:
     rule = {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [42]}}
@@ -164,6 +172,7 @@ def failures_are_ignored(scene: Scene) -> tuple[str, str]:
     cause="Pod ledger-0 exists already and does not belong to the StatefulSet.",
     facts=("ledger-0", "exist|another|not owned|belong|taken|occupied|in the way|not controlled"),
     wait=90.0,
+    code="reconcile-fails",
 )
 def name_is_taken(scene: Scene) -> tuple[str, str]:
     scene.apply(
@@ -185,6 +194,7 @@ def name_is_taken(scene: Scene) -> tuple[str, str]:
     facts=("target-health.elbv2.k8s.aws/k8s-storefront", "readiness gate|readinessGate"),
     wait=90.0,
     report="https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/1205",
+    code="readiness-gate",
 )
 def readiness_gate(scene: Scene) -> tuple[str, str]:
     workload(scene, "storefront", replicas=2)
@@ -201,6 +211,7 @@ def readiness_gate(scene: Scene) -> tuple[str, str]:
     facts=("9100|host port|hostPort|free ports", "surge|old pod|same port|holds|previous|keeps"),
     wait=90.0,
     report=f"{K8S}/106417",
+    code="host-port",
 )
 def surge_needs_the_port(scene: Scene) -> tuple[str, str]:
     container = {"image": "node-exporter:1.7", "ports": [{"name": "metrics", "containerPort": 9100, "hostPort": 9100}]}
@@ -220,6 +231,7 @@ def surge_needs_the_port(scene: Scene) -> tuple[str, str]:
         "no match|not served|unknown|not exist|no such|not found|not serve|apiVersion",
     ),
     wait=60.0,
+    code="scale-failed",
 )
 def old_version_of_target(scene: Scene) -> tuple[str, str]:
     workload(scene, "api", replicas=2, container={"resources": {"requests": {"cpu": "100m"}}})
@@ -235,6 +247,7 @@ def old_version_of_target(scene: Scene) -> tuple[str, str]:
     "named target port has another protocol",
     cause="Target port dns of the TCP port is a UDP port in the pods.",
     facts=("dns", "UDP"),
+    code="target-port-missing",
 )
 def other_protocol(scene: Scene) -> tuple[str, str]:
     ports = [{"name": "dns", "containerPort": 5353, "protocol": "UDP"}]
@@ -247,6 +260,7 @@ def other_protocol(scene: Scene) -> tuple[str, str]:
     "endpoints by hand name another Service",
     cause="The Service has no selector, and the slice written for it has the label of Service legacydb.",
     facts=("selector", "legacydb|kubernetes.io/service-name"),
+    code="endpoints-missing",
 )
 def mislabelled_slice(scene: Scene) -> tuple[str, str]:
     spec = {"ports": [{"name": "sql", "port": 5432, "targetPort": 5432}]}
@@ -269,6 +283,7 @@ def mislabelled_slice(scene: Scene) -> tuple[str, str]:
     "Ingress names a class that does not exist",
     cause="IngressClass nginx-internal does not exist.",
     facts=("nginx-internal", "not exist|not found|missing|no IngressClass|no such|no class"),
+    code="ingress-class-missing",
 )
 def ingress_class(scene: Scene) -> tuple[str, str]:
     networking = "networking.k8s.io/v1"
@@ -287,6 +302,7 @@ def ingress_class(scene: Scene) -> tuple[str, str]:
     "two definitions of a group have the same kind",
     cause="Kind Widget is in use by the definition widgets.acme.example.com, so the names are not accepted.",
     facts=("Widget", "in use|conflict|already|taken|used by"),
+    code="condition-false",
 )
 def same_kind(scene: Scene) -> tuple[str, str]:
     for plural in ("widgets", "gadgets"):
@@ -314,6 +330,7 @@ def same_kind(scene: Scene) -> tuple[str, str]:
     "approved request has a signer that is not installed",
     cause="Signer pki.example.com/internal issues no certificate, because no program of this signer runs.",
     facts=("pki.example.com/internal", "signer|issue|sign"),
+    code="csr-unsigned",
 )
 def unknown_signer(scene: Scene) -> tuple[str, str]:
     kind, name = "CertificateSigningRequest", "mesh-root"

@@ -28,6 +28,7 @@ STORAGE_V1 = "storage.k8s.io/v1"
     cause="Claim uploads names no class, and no StorageClass is the default any more.",
     facts=("uploads", "default StorageClass|default class|no storage class|no class|without a class|is-default-class"),
     alone=True,
+    code="claim-no-volume",
 )
 def no_default_class(scene: Scene) -> tuple[str, str]:
     noted = {"storageclass.kubernetes.io/is-default-class": "false"}
@@ -42,6 +43,7 @@ def no_default_class(scene: Scene) -> tuple[str, str]:
     "claim selects volumes by a label that none has",
     cause="Claim journal selects volumes with tier=fast, and the only volume has tier=slow.",
     facts=("journal", "tier", "fast"),
+    code="claim-no-volume",
 )
 def claim_with_selector(scene: Scene) -> tuple[str, str]:
     static_volume(scene, "export-17", "20Gi", storageClassName="")
@@ -56,6 +58,7 @@ def claim_with_selector(scene: Scene) -> tuple[str, str]:
     cause="Volume local-ssd-0001 of claim data-mongo-0 can be reached only from node rack-7, which does not exist.",
     facts=("rack-7", "data-mongo-0|local-ssd-0001", "affinity|no node|not exist|reached|reachable|only from|gone"),
     report="https://github.com/kubernetes/kubernetes/issues/81020",
+    code="volume-not-reachable",
 )
 def local_volume(scene: Scene) -> tuple[str, str]:
     body = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
@@ -88,6 +91,7 @@ def _with_template(scene: Scene, name: str, *, size: str = "10Gi", **spec: objec
     cause="Class hollow-wait binds claim warm-data when the scheduler places a pod, which nodeName bypasses.",
     facts=("warm-data", "nodeName|scheduler|selected-node|bypass"),
     report="https://github.com/kubernetes/kubernetes/issues/95767",
+    code="scheduler-bypassed",
 )
 def node_name(scene: Scene) -> tuple[str, str]:
     claim(scene, "warm-data", storageClassName="hollow-wait")
@@ -106,6 +110,7 @@ def node_name(scene: Scene) -> tuple[str, str]:
     cause="Claim search-index is ReadWriteOncePod, and the pod of Deployment indexer uses it.",
     facts=("search-index", "indexer", "ReadWriteOncePod|in use|one pod|already use|mounts|used by"),
     wait=130.0,
+    code="claim-in-use",
 )
 def one_pod_only(scene: Scene) -> tuple[str, str]:
     claim(scene, "search-index", mode="ReadWriteOncePod")
@@ -121,6 +126,7 @@ def one_pod_only(scene: Scene) -> tuple[str, str]:
     cause="VolumeAttributesClass io8-class does not exist, so the volume is not modified.",
     facts=("io8-class", "not exist|not found|missing|no such"),
     report="https://github.com/kubernetes-csi/external-resizer/issues/427",
+    code="volume-attributes",
 )
 def attributes_class(scene: Scene) -> tuple[str, str]:
     claim(scene, "orders-db")
@@ -137,6 +143,7 @@ def attributes_class(scene: Scene) -> tuple[str, str]:
     "claim is to be restored from a snapshot that does not exist",
     cause="The driver cannot provision claim restored, because VolumeSnapshot nightly-0412 was not found.",
     facts=("restored", "nightly-0412", "not found|not exist|missing"),
+    code="provisioning-failed",
 )
 def missing_snapshot(scene: Scene) -> tuple[str, str]:
     driver = "ebs.csi.aws.com"
@@ -161,6 +168,7 @@ def missing_snapshot(scene: Scene) -> tuple[str, str]:
     cause="The volume has 20Gi, and its file system is resized when a pod mounts claim media, which none does.",
     facts=("file system|filesystem", "no pod|a pod|mounted|mounts|next pod|in use"),
     wait=90.0,
+    code="claim-waits-for-pod",
 )
 def file_system(scene: Scene) -> tuple[str, str]:
     claim(scene, "media")
@@ -178,6 +186,7 @@ def file_system(scene: Scene) -> tuple[str, str]:
     cause="Claim data-queue-0 is being deleted and stays as long as pod inspect uses it, so queue-0 cannot be placed.",
     facts=("data-queue-0", "inspect", "delet|terminat"),
     wait=90.0,
+    code="in-use",
 )
 def debug_pod(scene: Scene) -> tuple[str, str]:
     _with_template(scene, "queue")
@@ -201,6 +210,7 @@ def debug_pod(scene: Scene) -> tuple[str, str]:
     facts=("labels-for-billing", "cost-center"),
     wait=90.0,
     report="https://github.com/kubernetes/kubernetes/issues/62666",
+    code="policy-denied",
 )
 def finalizer_is_kept(scene: Scene) -> tuple[str, str]:
     claim(scene, "exports")
@@ -223,6 +233,7 @@ def finalizer_is_kept(scene: Scene) -> tuple[str, str]:
     cause="Claim report-scratch exists and was not created for the pod, so its ephemeral volume is not used.",
     facts=("report-scratch", "not owned|owner|belong|another|not created for|not its own|not controlled"),
     report="https://github.com/kubernetes/website/pull/22438",
+    code="unschedulable",
 )
 def ephemeral_conflict(scene: Scene) -> tuple[str, str]:
     claim(scene, "report-scratch", "1Gi")

@@ -39,6 +39,7 @@ ON_HOLD = frozenset(
         "unused-device",
     )
 )
+AT_REST = frozenset(("frozen", "sleeper"))  # of these, they wait for nothing, so that nothing is wrong with them
 
 
 def jobs(scene: Scene) -> Fine:

@@ -30,6 +30,7 @@ INJECTOR = "https://injector.mesh.example.com:8443/inject"
     cause="The node is nominated, and pod sweep, which was preempted, is still stopping.",
     facts=("sweep", "terminat|stop|grace|being deleted|deleting|to end"),
     flags=BY_HAND,
+    code="preempting",
 )
 def slow_victim(scene: Scene) -> tuple[str, str]:
     pool = worker(scene, "solver-lab")
@@ -46,6 +47,7 @@ def slow_victim(scene: Scene) -> tuple[str, str]:
     "budget demands more pods than its Deployment has",
     cause="Budget checkout demands 3 healthy pods, and Deployment checkout was scaled down to 2.",
     facts=("3", "2", "minAvailable|required|requires|demands|desired|needs|at least"),
+    code="budget-allows-none",
 )
 def small_deployment(scene: Scene) -> tuple[str, str]:
     workload(scene, "checkout", replicas=4)
@@ -60,6 +62,7 @@ def small_deployment(scene: Scene) -> tuple[str, str]:
     "Job is managed by a program that is not installed",
     cause="The Job is left to kueue.x-k8s.io/multikueue (managedBy), which does nothing.",
     facts=("kueue.x-k8s.io/multikueue", "managedBy|another controller|other controller|managed by|manages"),
+    code="managed-elsewhere",
 )
 def managed_by(scene: Scene) -> tuple[str, str]:
     return job(scene, "render", more={"managedBy": "kueue.x-k8s.io/multikueue"})
@@ -72,6 +75,7 @@ def managed_by(scene: Scene) -> tuple[str, str]:
     facts=("cart-keda", "cart-cpu", "same|both|multiple|two|ambiguous|also|another|more than one"),
     wait=90.0,
     report="https://github.com/kedacore/keda/issues/5825",
+    code="selector-overlap",
 )
 def two_autoscalers(scene: Scene) -> tuple[str, str]:
     workload(scene, "cart", replicas=2, container={"resources": {"requests": {"cpu": "100m"}}})
@@ -90,6 +94,7 @@ def two_autoscalers(scene: Scene) -> tuple[str, str]:
     facts=("internal.example.com/vip", "class"),
     flags=("--cloud-provider=fake",),
     stage={"cloud": True},
+    code="load-balancer-missing",
 )
 def load_balancer_class(scene: Scene) -> tuple[str, str]:
     workload(scene, "intranet", container={"ports": [{"containerPort": 8080}]})
@@ -102,6 +107,7 @@ def load_balancer_class(scene: Scene) -> tuple[str, str]:
     cause="The namespace is empty and keeps the finalizer controller.cattle.io/namespace-auth of its metadata.",
     facts=("controller.cattle.io/namespace-auth", "finalizer"),
     report="https://github.com/rancher/rancher/issues/14715",
+    code="finalizer",
 )
 def finalizer_of_namespace(scene: Scene) -> tuple[str, str]:
     meta = {"name": "team-atlas", "finalizers": ["controller.cattle.io/namespace-auth"]}
@@ -116,6 +122,7 @@ def finalizer_of_namespace(scene: Scene) -> tuple[str, str]:
     "Deployment is deleted in the foreground, and one pod has a finalizer",
     cause="The Deployment waits for its ReplicaSet, and that for a pod with finalizer audit.example.com/archive.",
     facts=("audit.example.com/archive", "billing-", "finalizer"),
+    code="finalizer",
 )
 def foreground_deletion(scene: Scene) -> tuple[str, str]:
     workload(scene, "billing", replicas=2)
@@ -134,6 +141,7 @@ def foreground_deletion(scene: Scene) -> tuple[str, str]:
     untrue=("does not respond",),
     alone=True,
     report="https://github.com/rancher/rancher/issues/41776",
+    code="webhook-unavailable",
 )
 def expired_certificate(scene: Scene) -> tuple[str, str]:
     def expired(question: Question) -> Answer:
@@ -163,6 +171,7 @@ def expired_certificate(scene: Scene) -> tuple[str, str]:
     cause="Quota team-cap has room again since a moment, and the ReplicaSet backs off until its next attempt.",
     facts=("team-cap|quota", "retr|next attempt|back off|backing off|backoff|attempt|tries again"),
     wait=4.0,
+    code="quota-exceeded",
 )
 def repaired_quota(scene: Scene) -> tuple[str, str]:
     quota(scene, "team-cap", pods="1")
@@ -180,6 +189,7 @@ def repaired_quota(scene: Scene) -> tuple[str, str]:
     facts=("hollow-node-1", "out-of-service"),
     alone=True,
     report="https://github.com/medik8s/self-node-remediation/issues/17",
+    code="untolerated-taint",
 )
 def forgotten_taint(scene: Scene) -> tuple[str, str]:
     taint = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
@@ -195,6 +205,7 @@ def forgotten_taint(scene: Scene) -> tuple[str, str]:
     facts=("H100", "device", "select|match|no device|cannot be allocated|not allocated|satisf"),
     stage={"devices": True},
     alone=True,
+    code="device-unavailable",
 )
 def wrong_model(scene: Scene) -> tuple[str, str]:
     pools = '[{"driver": "gpu.example.com", "count": 2, "attributes": {"model": "A100"}}]'
@@ -214,6 +225,7 @@ def wrong_model(scene: Scene) -> tuple[str, str]:
     "pod cannot be resized to more than its node has",
     cause="The resize of the pod to 500 CPUs is infeasible, because its node has fewer.",
     facts=("resize", "500", "32"),
+    code="resize-pending",
 )
 def infeasible_resize(scene: Scene) -> tuple[str, str]:
     container = {"name": "main", "image": "redis:7", "resources": {"requests": {"cpu": "100m"}}}

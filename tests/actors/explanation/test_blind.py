@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.explanation.catalogue import CATALOGUE
+from tests.actors.explanation import blind_healthy_second
 from tests.actors.explanation.blind import BLIND
-from tests.actors.explanation.blind_healthy import explained
+from tests.actors.explanation.blind_healthy import Suspicious, explained
 from tests.actors.explanation.trial import run_trial
 
 ON_HOLD = {
@@ -40,6 +41,19 @@ def test_first_cause_is_right_for_all_blind_scenarios() -> None:
 def test_nothing_is_wrong_with_healthy_objects_and_some_are_on_hold() -> None:
     found = list(explained(seed=1))
     assert len(found) >= 60
-    alarms = {(each.kind, each.name): each.explanation.summary for each in found if each.is_false_alarm}
-    assert alarms == {}
+    assert _alarms(found) == {}
     assert {(each.kind, each.name) for each in found if each.explanation.verdict == "on hold"} == ON_HOLD
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_nothing_is_wrong_with_healthy_objects_of_the_second_trial() -> None:
+    found = list(explained(blind_healthy_second.MAKERS, seed=1))
+    assert len(found) >= 25
+    assert _alarms(found) == {}
+    held = {each.name for each in found if each.explanation.verdict == "on hold"}
+    assert held == blind_healthy_second.ON_HOLD - blind_healthy_second.AT_REST
+
+
+def _alarms(found: list[Suspicious]) -> dict[tuple[str, str], str]:
+    return {(each.kind, each.name): each.explanation.summary for each in found if each.is_false_alarm}

@@ -72,6 +72,15 @@ def mount(scene: Scene) -> tuple[str, str]:
     return scene.pod_owner("mounts", kind="Pod", volumes=volumes, container={"volumeMounts": mounts})
 
 
+def resize(scene: Scene) -> tuple[str, str]:
+    """Request more in place than the node of the pod has."""
+    _, name = scene.pod_owner("grows", kind="Pod", container={"resources": {"requests": {"cpu": "100m"}}})
+    scene.run(15.0)
+    container = {**scene.get("Pod", name)["spec"]["containers"][0], "resources": {"requests": {"cpu": "64"}}}
+    scene.merge("Pod", name, {"spec": {"containers": [container]}}, subresource="resize")
+    return "Pod", name
+
+
 SCENARIOS = (
     Scenario(name="image cannot be pulled", code="image-pull", act=image_pull),
     Scenario(name="image name is invalid", code="image-invalid", act=image_invalid),
@@ -85,4 +94,5 @@ SCENARIOS = (
     Scenario(name="init container does not end", code="init-container", act=init_hangs, wait=150.0),
     Scenario(name="kubelet rejects the pod", code="pod-rejected", act=rejected),
     Scenario(name="volume cannot be mounted", code="volume-mount", act=mount),
+    Scenario(name="pod is resized to more than its node has", code="resize-pending", act=resize),
 )

@@ -40,6 +40,15 @@ def target_port(scene: Scene) -> tuple[str, str]:
     return service(scene, "web", {"app": "web"}, ports=[{"port": 80, "targetPort": "web"}])
 
 
+def no_slices(scene: Scene) -> tuple[str, str]:
+    labels = scene.chance.choice(({}, {"kubernetes.io/service-name": "absent"}))
+    slice_ = {"metadata": {"name": "external-1", "labels": labels}, "addressType": "IPv4", "endpoints": []}
+    scene.apply({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", **slice_})
+    spec = {"ports": [{"port": 80}]}
+    scene.apply({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "external"}, "spec": spec})
+    return "Service", "external"
+
+
 def load_balancer(scene: Scene) -> tuple[str, str]:
     scene.pod_owner("web")
     return service(scene, "web", {"app": "web"}, type="LoadBalancer")
@@ -199,6 +208,7 @@ SCENARIOS = (
         act=pods_not_ready,
     ),
     Scenario(name="target port has no such name", code="target-port-missing", act=target_port),
+    Scenario(name="slice of a service without a selector names another", code="endpoints-missing", act=no_slices),
     Scenario(name="no cloud creates load balancers", code="load-balancer-missing", act=load_balancer),
     Scenario(
         name="class of the load balancer has no controller", code="load-balancer-missing", act=load_balancer_class

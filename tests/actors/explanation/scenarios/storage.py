@@ -225,6 +225,25 @@ def no_device_claim(scene: Scene) -> tuple[str, str]:
     return device_user(scene, resourceClaimName="absent")
 
 
+def one_pod_only(scene: Scene) -> tuple[str, str]:
+    claim(scene, accessModes=["ReadWriteOncePod"])
+    user(scene, "first")
+    scene.run(10.0)
+    return user(scene, "second", kind=scene.chance.choice(("Deployment", "Pod")))
+
+
+def bypassed_scheduler(scene: Scene) -> tuple[str, str]:
+    claim(scene, storageClassName="hollow-wait")
+    return user(scene, "pinned", nodeName=scene.chance.choice(("hollow-node-0", "hollow-node-1")))
+
+
+def attributes(scene: Scene) -> tuple[str, str]:
+    kind, name = claim(scene)
+    scene.run(5.0)
+    scene.merge(kind, name, {"spec": {"volumeAttributesClassName": "absent"}})
+    return kind, name
+
+
 SCENARIOS = (
     Scenario(name="storage class does not exist", code="storage-class-missing", act=no_class),
     Scenario(name="provisioner does not respond", code="provisioner-silent", act=no_provisioner),
@@ -237,6 +256,9 @@ SCENARIOS = (
     Scenario(name="claim waits for a pod without a node", code="node-affinity", act=waits_for_unschedulable_pod),
     Scenario(name="volume of a claim was lost", code="volume-lost", act=lost),
     Scenario(name="volume is retained", code="volume-released", act=released),
+    Scenario(name="another pod uses a claim of one pod", code="claim-in-use", act=one_pod_only),
+    Scenario(name="pod that names its node has an unbound claim", code="scheduler-bypassed", act=bypassed_scheduler),
+    Scenario(name="attributes class of a claim does not exist", code="volume-attributes", act=attributes),
     Scenario(name="volume cannot be attached", code="volume-attach", act=attach, stage={"attach": True}),
     Scenario(name="volume cannot be expanded", code="volume-expansion", act=expansion),
     Scenario(name="volume cannot be deleted by its plugin", code="volume-failed", act=failed_volume),
