@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
@@ -11,6 +12,7 @@ from kcm.actors.explanation.workloads import selector_of, troubled_pods
 from kcm.protocols import resources as r
 from kcm.protocols.objects import Object, controller_of, is_deleting, labels_of, name_of, namespace_of
 
+MOST_COMPARED = 20  # budgets of all namespaces, with each other
 SETTLING = 60.0  # seconds in which the pods of a budget become healthy
 
 
@@ -136,22 +138,41 @@ def blocking(case: Case) -> Iterator[Cause]:
     budgets = [
         budget
         for budget in case.evidence.list(r.POD_DISRUPTION_BUDGETS)
-        if (budget.get("status") or {}).get("expectedPods") and not (budget["status"].get("disruptionsAllowed") or 0)
+        if (budget.get("status") or {}).get("expectedPods")
     ]
     if not budgets:
         return
     here = [pod for pod in case.evidence.list(r.PODS) if _is_to_evict(pod, case.name)]
-    for budget in budgets[:MOST_FOLLOWED]:
-        pods = _selected(budget, here)
-        if pods:
-            names = ", ".join(name_of(pod) for pod in pods[:MOST_FOLLOWED])
-            yield case.cause(
-                "drain-blocked",
-                f"its pods {names} cannot be evicted: the PodDisruptionBudget {namespace_of(budget)}/{name_of(budget)} "
-                "allows no eviction",
+    allowing = [budget for budget in budgets if budget["status"].get("disruptionsAllowed")]
+    for budget in [budget for budget in budgets if budget not in allowing][:MOST_FOLLOWED]:
+        if pods := _selected(budget, here):
+            yield _blocked(
+                case,
+                pods,
+                f"the PodDisruptionBudget {namespace_of(budget)}/{name_of(budget)} allows no eviction",
                 f"status.disruptionsAllowed 0, expectedPods {budget['status'].get('expectedPods')}",
-                commands=(f"kubectl describe pdb {name_of(budget)} -n {namespace_of(budget)}",),
+                budget,
             )
+    for first, second in combinations(allowing[:MOST_COMPARED], 2):
+        if pods := _selected(second, _selected(first, here)):
+            yield _blocked(
+                case,
+                pods,
+                f"the PodDisruptionBudgets {name_of(first)} and {name_of(second)} of namespace {namespace_of(first)} "
+                "select them, and the API server evicts no pod of two budgets",
+                "",
+                first,
+            )
+
+
+def _blocked(case: Case, pods: Sequence[Object], why: str, line: str, budget: Object) -> Cause:
+    names = ", ".join(name_of(pod) for pod in pods[:MOST_FOLLOWED])
+    return case.cause(
+        "drain-blocked",
+        f"its pods {names} cannot be evicted: {why}",
+        line,
+        commands=(f"kubectl describe pdb {name_of(budget)} -n {namespace_of(budget)}",),
+    )
 
 
 def _is_to_evict(pod: Object, node: str) -> bool:

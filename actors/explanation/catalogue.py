@@ -72,7 +72,12 @@ CAUSES: tuple[CauseKind, ...] = (
     ),
     *_domain(
         "Writes that are refused",
-        ("quota-exceeded", "a ResourceQuota is used up", "the refusal", "kubectl describe quota{namespace}"),
+        (
+            "quota-exceeded",
+            "a ResourceQuota is used up, or too small",
+            "the refusal",
+            "kubectl describe quota{namespace}",
+        ),
         (
             "quota-needs-values",
             "a ResourceQuota requires requests or limits that the pod does not have",

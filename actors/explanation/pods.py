@@ -53,13 +53,17 @@ def _resize_causes(case: Case) -> Iterator[Cause]:
                 if parse_quantity(amount) > parse_quantity(room[resource]):
                     too_large.append(resource)
             lines.append(line)
+    since = condition.get("lastTransitionTime")
+    age = case.evidence.age(since)
+    if condition.get("reason") == "Deferred" and not too_large and age is not None and age < STOPPING:
+        return  # the kubelet tries again
     never = f", and never will, because its node has less {' and '.join(too_large)} in all" if too_large else ""
     yield case.cause(
         "resize-pending",
         f"its kubelet has not resized it ({condition.get('reason')}){never}: {condition.get('message')}",
         condition_line(condition),
         *lines,
-        since=condition.get("lastTransitionTime"),
+        since=since,
     )
 
 

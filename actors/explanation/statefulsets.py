@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from kcm.actors.explanation import pods
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case
@@ -17,7 +18,7 @@ from kcm.actors.explanation.workloads import (
     wanted,
 )
 from kcm.protocols import resources as r
-from kcm.protocols.objects import Object, is_deleting, labels_of, metadata, name_of
+from kcm.protocols.objects import Object, controller_of, is_deleting, labels_of, metadata, name_of
 
 SLOW_START = 60.0  # seconds
 REVISION_HASH = "controller-revision-hash"  # label of a StatefulSet's pods
@@ -60,7 +61,9 @@ def causes(case: Case) -> Iterator[Cause]:
     if not pending(case):
         return
     own = case.evidence.owned(case.obj, r.PODS)
-    yield from _deleted_claims(case, own)
+    missing = _missing(case, own)
+    yield from _deleted_claims(case, missing)
+    yield from _taken_names(case, missing)
     yield from failed_create(case)
     found = list(troubled_pods(case, own))
     yield from _broken_revision(case, own, found)
@@ -95,17 +98,39 @@ def _is_late(case: Case, pod: Object) -> bool:
     return age is not None and age > SLOW_START
 
 
-def _deleted_claims(case: Case, own: Sequence[Object]) -> Iterator[Cause]:
-    """Yield why claims of pods that do not exist are still being deleted: a pod is created after its claims."""
-    start = (case.spec.get("ordinals") or {}).get("start") or 0
-    existing = {name_of(pod) for pod in own}
-    missing = [name for n in range(start, start + wanted(case)) if (name := f"{case.name}-{n}") not in existing]
-    for pod in missing[:MOST_FOLLOWED]:
+def _missing(case: Case, own: Sequence[Object]) -> list[str]:
+    """Return the names of the pods that it does not have, the first of them only."""
+    start, existing = (case.spec.get("ordinals") or {}).get("start") or 0, {name_of(pod) for pod in own}
+    names = (f"{case.name}-{ordinal}" for ordinal in range(start, start + wanted(case)))
+    return list(islice((name for name in names if name not in existing), MOST_FOLLOWED))
+
+
+def _deleted_claims(case: Case, missing: Sequence[str]) -> Iterator[Cause]:
+    """Yield why claims of missing pods are still being deleted: a pod is created after its claims."""
+    for pod in missing:
         for template in case.spec.get("volumeClaimTemplates") or ():
-            key = f"{case.namespace}/{name_of(template)}-{pod}"
-            claim = case.evidence.get(r.PERSISTENT_VOLUME_CLAIMS, key)
+            claim = case.evidence.get(r.PERSISTENT_VOLUME_CLAIMS, f"{case.namespace}/{name_of(template)}-{pod}")
             if claim is not None and is_deleting(claim):
                 yield from case.follow(r.PERSISTENT_VOLUME_CLAIMS, claim)
+
+
+def _taken_names(case: Case, missing: Sequence[str]) -> Iterator[Cause]:
+    """Yield the pods of others that have the names of missing pods."""
+    for name in missing:
+        pod = case.evidence.get(r.PODS, f"{case.namespace}/{name}")
+        if pod is None or is_deleting(pod):
+            continue
+        owner = controller_of(pod)
+        if owner is not None and owner.uid == case.uid:
+            continue  # created since the pods were listed
+        whose = "has no controller" if owner is None else f"belongs to {owner.kind.lower()} {owner.name}"
+        labels = ", ".join(f"{key}={value}" for key, value in sorted(labels_of(pod).items()))
+        yield case.cause(
+            "write-refused",
+            f"pod {name} cannot be created, because a pod of this name exists, which {whose}",
+            f"labels of pod {name}: {labels or 'none'}",
+            since=metadata(pod).get("creationTimestamp"),
+        )
 
 
 def _broken_revision(case: Case, own: Sequence[Object], found: Sequence[Cause]) -> Iterator[Cause]:

@@ -172,7 +172,7 @@ def failures_are_ignored(scene: Scene) -> tuple[str, str]:
     cause="Pod ledger-0 exists already and does not belong to the StatefulSet.",
     facts=("ledger-0", "exist|another|not owned|belong|taken|occupied|in the way|not controlled"),
     wait=90.0,
-    code="reconcile-fails",
+    code="write-refused",
 )
 def name_is_taken(scene: Scene) -> tuple[str, str]:
     scene.apply(
