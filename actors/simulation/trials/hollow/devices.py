@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 from kcm.actors.hollow.device_pools import DEVICES, device_pools, slices_of
@@ -21,7 +22,10 @@ from kcm.actors.simulation.trials.silence import is_silent
 from kcm.actors.simulation.trials.trial import Trial
 from kcm.protocols.node_affinity import terms_of
 from kcm.protocols.objects import Object, is_deleting, labels_of, make_key, name_of
+from kcm.protocols.pod_resources import pod_requests
 from kcm.protocols.pods import is_terminal, pod_facts
+from kcm.protocols.quantities import parse_quantity
+from kcm.protocols.quota.amounts import ZERO
 from kcm.protocols.resource_claims import allocation_of
 from kcm.protocols.resources import (
     DEVICE_CLASSES,
@@ -32,6 +36,7 @@ from kcm.protocols.resources import (
     RESOURCE_SLICES,
     Resource,
 )
+from kcm.protocols.tolerations import find_toleration
 
 PRIORITY_CLASSES = Resource(
     group="scheduling.k8s.io", version="v1", plural="priorityclasses", kind="PriorityClass", namespaced=False
@@ -104,7 +109,7 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
         if facts.node or facts.deleting or is_terminal(facts):
             continue
         if labels_of(pod) == ROOM:
-            if pod["spec"].get("priority"):
+            if pod["spec"].get("priority") and _has_room(cluster, pod, nodes.values()):
                 yield f"pod {name_of(pod)} has priority, but is not bound"
             continue
         if labels_of(pod) != USER:
@@ -119,6 +124,31 @@ def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
             if number >= missing and all(_is_usable(allocation, name) for allocation in allocations):
                 yield f"pod {name_of(pod)} is not bound, but {number} devices of {name} are free"
                 break
+
+
+def _has_room(cluster: SimulatedCluster, pod: Object, nodes: Iterable[Object]) -> bool:
+    """Report whether the CPU of a node suffices for a pod and for the pods on the node that it may not preempt.
+
+    Nodes with a taint that repels the pod do not count. Where users silence nodes, all others may be occupied.
+    """
+    free = {name_of(node): _allocatable_cpu(node) for node in nodes if not _repels(node, pod)}
+    for other, facts in cluster.shown_pods():
+        is_protected = (other["spec"].get("priority") or 0) >= pod["spec"]["priority"]
+        if is_protected and facts.node in free and not is_terminal(facts):
+            free[facts.node] -= pod_requests(other).get("cpu", ZERO).value
+    return max(free.values(), default=Decimal(-1)) >= pod_requests(pod)["cpu"].value
+
+
+def _allocatable_cpu(node: Object) -> Decimal:
+    return parse_quantity(((node.get("status") or {}).get("allocatable") or {}).get("cpu", 0))
+
+
+def _repels(node: Object, pod: Object) -> bool:
+    taints = node.get("spec", {}).get("taints") or ()
+    return any(
+        taint["effect"] != "PreferNoSchedule" and find_toleration(pod["spec"].get("tolerations"), taint) is None
+        for taint in taints
+    )
 
 
 def _is_usable(allocation: Mapping[str, Any] | None, node: str) -> bool:
