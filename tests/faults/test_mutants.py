@@ -74,6 +74,7 @@ FIRST = {
     "a kind that was just defined is not type-checked": 1,
     "a schema that could not be fetched is skipped": 171,
     "stored versions are removed from a changed definition": 7,
+    "the end of a migration is recorded twice": 64,
     "a migration does not wait for discovery": 3,
     "a Lease that cannot be read counts as missing": 80,
     "StorageVersions are deleted by name": 457,

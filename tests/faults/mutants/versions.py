@@ -15,6 +15,7 @@ from kcm.actors.controllers.apimachinery.storageversionmigrator.migrations impor
     has_condition,
     is_terminal,
     resource_of,
+    started_status,
 )
 from kcm.actors.controllers.apimachinery.storageversionmigrator.reconciler import StorageVersionMigrator
 from kcm.actors.reconciliation import Step, delete
@@ -66,13 +67,33 @@ def generation_is_ignored() -> Iterator[None]:
     """Old versions are removed from a definition that changed during the migration."""
     right = reconciler.ended_status
 
-    def lax(definition: Object, *, succeeded: bool, now: float) -> Object:
-        status = right(definition, succeeded=succeeded, now=now)
+    def lax(definition: Object, migration: str, *, succeeded: bool, now: float) -> Object | None:
+        status = right(definition, migration, succeeded=succeeded, now=now)
         current = [version["name"] for version in definition["spec"]["versions"] if version["storage"]]
-        return {**status, "storedVersions": current}
+        return None if status is None else {**status, "storedVersions": current}
 
     with patch.object(reconciler, "ended_status", lax):
         yield
+
+
+def ends_are_recorded_again() -> Any:
+    """The end of a migration is recorded again in its definition if the migration's status could not be written."""
+    right = reconciler.ended_status
+
+    def lax(definition: Object, migration: str, *, succeeded: bool, now: float) -> Object | None:
+        conditions = (definition.get("status") or {}).get("conditions") or ()
+        marked = started_status(definition, migration, now)["conditions"][0]
+        # The generation that the last end has recorded is kept.
+        running = [
+            {**marked, "observedGeneration": condition.get("observedGeneration")}
+            if condition["type"] == marked["type"]
+            else condition
+            for condition in conditions
+        ]
+        status = {**(definition.get("status") or {}), "conditions": running}
+        return right({**definition, "status": status}, migration, succeeded=succeeded, now=now)
+
+    return patch.object(reconciler, "ended_status", lax)
 
 
 def resources_must_be_discovered() -> Any:
@@ -120,6 +141,12 @@ VERSIONS = (
         name="stored versions are removed from a changed definition",
         source="kubernetes v1.36 migrationrunner.go, finishCRDMigration: the generation is compared",
         mutation=generation_is_ignored,
+        setting=MIGRATIONS_SETTING,
+    ),
+    Mutant(
+        name="the end of a migration is recorded twice",
+        source="kubernetes v1.36 migrationrunner.go, cleanupAdmission: repeated if the status cannot be written",
+        mutation=ends_are_recorded_again,
         setting=MIGRATIONS_SETTING,
     ),
     Mutant(

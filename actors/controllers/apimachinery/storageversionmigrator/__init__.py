@@ -19,6 +19,8 @@ util}.go, cmd/kube-controller-manager/app/storageversionmigrator.go. Differences
 - Up to PATCHES patches are in flight at a time. Upstream sends one after the other, with 20 times the rate limit.
 - Each apply to a CustomResourceDefinition contains status.storedVersions. Upstream omits the field unless it changes
   it. An apply without a field removes it if no other manager has it, so that the next migration would be invalid.
+- The end of a migration is recorded once in the CustomResourceDefinition. Upstream repeats it if the status of the
+  migration cannot be written, and then removes the old versions although the definition changed during the migration.
 - While its table is behind the checkpoint, a migration is retried every second. Upstream's backoff grows to minutes.
 - Every response with a status from 500 on is retried, not only 500, 503 and 504.
 - An unreadable object that may have to be migrated delays the end of the migration.

@@ -112,21 +112,27 @@ def _age(migration: Mapping[str, Any]) -> tuple[str, str]:
 
 def started_status(definition: Mapping[str, Any], migration: str, now: float) -> Object:
     """Return the status of a CustomResourceDefinition to apply when a migration starts. Source: markAsActive."""
-    message = f"Migration {migration} is running"
+    message = _running_message(migration)
     condition = _migrating(definition, status="True", reason="MigrationRunning", message=message, now=now)
     return {"conditions": [condition], **_stored(definition)}
 
 
-def ended_status(definition: Mapping[str, Any], *, succeeded: bool, now: float) -> Object:
+def ended_status(definition: Mapping[str, Any], migration: str, *, succeeded: bool, now: float) -> Object | None:
     """Return the status of a CustomResourceDefinition to apply when a migration has ended.
 
     If the definition has not changed meanwhile, only its storage version remains in storedVersions, also after a failed
     migration, as upstream.
 
+    Returns None if the definition is not marked as being migrated by this migration: then its end has been recorded
+    already, or another migration runs. Upstream applies the end again, and compares the generation that the first end
+    has recorded. So it removes the old versions from a definition that did change during the migration.
+
     Source: finishCRDMigration.
     """
     spec, status = definition.get("spec") or {}, definition.get("status") or {}
     known = find_condition(status.get("conditions"), MIGRATING)
+    if known is not None and (known.get("status"), known.get("message")) != ("True", _running_message(migration)):
+        return None
     generation = metadata(definition).get("generation") or 0
     unchanged = known is not None and (known.get("observedGeneration") or 0) == generation
     reason, message = "MigrationFailed", "The migration has failed"
@@ -141,6 +147,10 @@ def ended_status(definition: Mapping[str, Any], *, succeeded: bool, now: float) 
     current = [version["name"] for version in spec.get("versions") or () if version.get("storage")][:1]
     stored = {"storedVersions": current} if unchanged and current else _stored(definition)
     return {"conditions": [condition], **stored}
+
+
+def _running_message(migration: str) -> str:
+    return f"Migration {migration} is running"
 
 
 def _stored(definition: Mapping[str, Any]) -> Object:

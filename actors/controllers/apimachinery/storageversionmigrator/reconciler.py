@@ -5,6 +5,8 @@ The checkpoint of a migration is status.resourceVersion: objects that were writt
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kcm.actors.controllers.apimachinery.storageversionmigrator.migrations import (
@@ -86,17 +88,15 @@ class StorageVersionMigrator:
         """Start the next migration of a resource, and complete those that have ended."""
         plan = runner_plan(self._migrations.objects(), resource)
         for migration in plan.ended:
-            succeeded = has_condition(migration, SUCCEEDED)
-            yield Because(f"migration {name_of(migration)} has {'succeeded' if succeeded else 'failed'}: completes it")
-            yield from self._apply_to_definition(
-                resource, lambda found, ok=succeeded: ended_status(found, succeeded=ok, now=self._clock.now())
-            )
+            name, succeeded = name_of(migration), has_condition(migration, SUCCEEDED)
+            yield Because(f"migration {name} has {'succeeded' if succeeded else 'failed'}: completes it")
+            yield from self._apply_to_definition(resource, partial(ended_status, migration=name, succeeded=succeeded))
             yield from self._write_status(completed(migration, self._clock.now()))
-            self._log.info("storage version migration completed", key=name_of(migration), succeeded=succeeded)
+            self._log.info("storage version migration completed", key=name, succeeded=succeeded)
         if plan.promoted is not None:
             name = name_of(plan.promoted)
             yield Because(f"starts migration {name}: no other migration of {resource} runs")
-            yield from self._apply_to_definition(resource, lambda found: started_status(found, name, self._clock.now()))
+            yield from self._apply_to_definition(resource, partial(started_status, migration=name))
             now = self._clock.now()
             yield from self._write_status(
                 with_condition(plan.promoted, RUNNING, "MigrationRunning", "The migration is running", now)
@@ -104,12 +104,13 @@ class StorageVersionMigrator:
             self._log.info("storage version migration started", key=name, resource=str(resource))
         return None
 
-    def _apply_to_definition(self, resource: GroupResource, status_of: Any) -> Step[None]:
+    def _apply_to_definition(self, resource: GroupResource, status_of: Callable[..., Object | None]) -> Step[None]:
         """Apply a status to the CustomResourceDefinition of a resource, if there is one.
 
         Its resourceVersion is a precondition. After a conflict it is read again.
 
-        status_of: function that returns the status to apply to the definition that was read.
+        status_of: function of the definition that was read and the time `now`. Returns the status to apply; None to
+            apply nothing.
         """
         key = f"{resource.resource}.{resource.group}"
         for attempt in range(1, CONFLICTS + 1):
@@ -117,10 +118,13 @@ class StorageVersionMigrator:
             if not isinstance(found, Done):
                 return
             definition = decode_object(found.body)
+            status = status_of(definition, now=self._clock.now())
+            if status is None:
+                return
             meta = {"name": key, "resourceVersion": resource_version_of(definition)}
             command = apply(
                 CUSTOM_RESOURCE_DEFINITIONS,
-                {"metadata": meta, "status": status_of(definition)},
+                {"metadata": meta, "status": status},
                 force=True,
                 manager=RUNNER_MANAGER,
                 subresource="status",

@@ -169,7 +169,13 @@ def definition(*conditions: Object, generation: int = 1, stored: tuple[str, ...]
 STARTED = ("Running", "True", "The migration is running")
 COMPLETED = ("Running", "False", "Migration completed")
 RUNNING, SUCCEEDED, FAILED = condition("Running"), condition("Succeeded"), condition("Failed")
-MIGRATING = {"type": "StorageMigrating", "status": "True", "observedGeneration": 1, "reason": "MigrationRunning"}
+MIGRATING = {
+    "type": "StorageMigrating",
+    "status": "True",
+    "observedGeneration": 1,
+    "reason": "MigrationRunning",
+    "message": "Migration m is running",
+}
 
 
 # --- the migration runner
@@ -186,8 +192,7 @@ def test_migration_of_a_custom_resource_is_started() -> None:
     [status] = applied(driven)
     [written] = status["conditions"]
     assert written.pop("lastTransitionTime") == format_time(NOW)
-    message = "Migration m is running"
-    assert written == {**MIGRATING, "message": message}
+    assert written == MIGRATING
     assert status["storedVersions"] == ["v1", "v2"], "a field that is not applied may be removed"
     assert [shown(status) for status in statuses(driven)] == [[STARTED]]
 
@@ -228,6 +233,29 @@ def test_ended_migration_of_a_custom_resource_is_completed(
     assert written["observedGeneration"] == generation
     assert status["storedVersions"] == stored
     assert [shown(status) for status in statuses(driven)] == [[(ended["type"], "True", "m"), COMPLETED]]
+
+
+@pytest.mark.parametrize("generation", [2, 3])
+def test_end_of_a_migration_is_recorded_once(generation: int) -> None:
+    """The status of the migration could not be written. The definition had changed in the migration, or afterwards."""
+    ended: Object = {**MIGRATING, "status": "False", "observedGeneration": 2, "message": "The migration has succeeded"}
+    found = definition(ended, generation=generation)
+    driven = Cluster(migration(SUCCEEDED, RUNNING, resource=GAUGES), definition=found).run(GAUGES)
+    assert applied(driven) == []
+    assert [shown(status) for status in statuses(driven)] == [[("Succeeded", "True", "m"), COMPLETED]]
+
+
+def test_definition_that_another_migration_has_marked_is_left_alone() -> None:
+    found = definition({**MIGRATING, "message": "Migration other is running"})
+    driven = Cluster(migration(SUCCEEDED, RUNNING, resource=GAUGES), definition=found).run(GAUGES)
+    assert applied(driven) == []
+    assert len(statuses(driven)) == 1
+
+
+def test_migration_of_a_definition_created_meanwhile_is_completed() -> None:
+    driven = Cluster(migration(SUCCEEDED, RUNNING, resource=GAUGES), definition=definition()).run(GAUGES)
+    [status] = applied(driven)
+    assert status["storedVersions"] == ["v1", "v2"]
 
 
 def test_completed_migration_is_left_alone() -> None:
