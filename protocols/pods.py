@@ -40,6 +40,7 @@ class PodFacts(Struct, frozen=True, kw_only=True):
     tolerations: spec.tolerations as JSON, for comparison; pods with equal tolerations share one bytes object.
     target: its node; while unassigned, the node that its required node affinity names, as for pods of DaemonSets.
     stopped: it is being deleted, and none of its containers runs.
+    subdomain: spec.subdomain.
     """
 
     labels: Mapping[str, str]
@@ -56,6 +57,7 @@ class PodFacts(Struct, frozen=True, kw_only=True):
     ips: str = ""
     target: str = ""
     stopped: bool = False
+    subdomain: str = ""
 
     @property
     def ready_since(self) -> float | None:
@@ -108,7 +110,7 @@ def pod_facts(pod: Object) -> PodFacts:
     if type(status) is not dict:
         status = _map(status, "status")
     conditions, statuses = status.get("conditions"), status.get("containerStatuses")
-    annotations, node = meta.get("annotations"), spec.get("nodeName")
+    annotations, node, subdomain = meta.get("annotations"), spec.get("nodeName"), spec.get("subdomain")
     condition = _ready_condition(conditions) if conditions else None
     if condition is None:
         ready, changed = False, None
@@ -130,6 +132,7 @@ def pod_facts(pod: Object) -> PodFacts:
         ips=_ips(status),
         target=_shared_text(node or _named_node(spec.get("affinity")), "spec.nodeName"),
         stopped=meta.get("deletionTimestamp") is not None and not _runs(status),
+        subdomain=_shared_text(subdomain, "spec.subdomain") if subdomain is not None else "",
     )
 
 

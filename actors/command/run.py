@@ -360,15 +360,19 @@ def work(
     """
     log = launch.log
     listed = leads = False
-    garbage = RareGarbage(launch.clock.monotonic())
+    garbage, cold = RareGarbage(launch.clock.monotonic()), None
     with ending_within(LAST_RESORT, system.wait, code=1):
         system.start()
         while system.wait(timeout=CHECK_EVERY) is None:
             now = launch.clock.monotonic()
             if not listed and system.synced:
-                listed = True
+                from kcm.runtime.tables.cold_entries import ColdEntries  # the start does not need it
+
+                listed, cold = True, ColdEntries(now)
                 give_back_freed()
             garbage.look(system.actors.fenced, now)
+            if cold is not None:
+                cold.look(system.tables, now)
             standby = standing_by_of(system, now=now)
             if listed and not leads and not standby:
                 leads = True

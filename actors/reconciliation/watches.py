@@ -26,6 +26,8 @@ class Change:
     """Changed object as a `to` function sees it. Its states are decoded on first access.
 
     type: ADDED, MODIFIED or DELETED (EventType).
+    raw: JSON after the change, or the entry that has it, which is decompressed only to be decoded.
+    previous: JSON before the change, b"" for ADDED.
     controller, previous_controller: the controller owner reference after and before the change.
     """
 
@@ -36,7 +38,7 @@ class Change:
         *,
         type: str,
         key: Key,
-        raw: bytes,
+        raw: bytes | Entry,
         controller: OwnerRef | None,
         previous: bytes = b"",
         previous_controller: OwnerRef | None = None,
@@ -61,7 +63,7 @@ class Change:
     @classmethod
     def of_entry(cls, entry: Entry) -> Change:
         """Return the change of an object that exists when the controller starts: ADDED."""
-        return cls(type=EventType.ADDED, key=entry.key, raw=entry.raw, controller=entry.controller)
+        return cls(type=EventType.ADDED, key=entry.key, raw=entry, controller=entry.controller)
 
     def of_metadata(self) -> Change:
         """Return the change as a metadata-only watch sees it."""
@@ -82,7 +84,8 @@ class Change:
     def new(self) -> Object:
         """Return the object after the change; for DELETED its last known state."""
         if self._new is None:
-            self._new = self._decoded(self._raw)
+            raw = self._raw
+            self._new = self._decoded(raw if isinstance(raw, bytes) else raw.raw)
         return self._new
 
     @property

@@ -58,4 +58,4 @@ class DecodedEntries:
 
 
 def _doublings(entry: Entry) -> int:
-    return max(0, (len(entry.raw) - 1) // SMALL).bit_length()
+    return max(0, (entry.size - 1) // SMALL).bit_length()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcm.protocols.objects import Key, Object, OwnerRef, controller_of, make_key, metadata
 from kcm.protocols.versions import parse_version
+
+if TYPE_CHECKING:
+    from kcm.runtime.tables.compression import Compressed
 
 OWNER = "owner"
 FURTHER_OWNER = "further owner"  # uids of owners that are not the controller
@@ -14,14 +17,15 @@ OWNERSHIP = frozenset({OWNER, FURTHER_OWNER, UNBLOCKED_OWNER})
 
 
 class Entry:
-    """One version of an object. Immutable, except for the cached decoded form.
+    """One version of an object. Immutable, except for the cached decoded form and the compression of its JSON.
 
     resource_version: as a number, comparable within one resource (KEP-5504).
+    raw: JSON of the object. Of a compressed entry it is decompressed on each access, which takes a few microseconds.
     facts: result of the table's `derive`, or None without it.
     values: the (index, value) pairs of the object.
     """
 
-    __slots__ = ("controller", "decoded", "facts", "finalizers", "key", "raw", "resource_version", "uid", "values")
+    __slots__ = ("_kept", "controller", "decoded", "facts", "finalizers", "key", "resource_version", "uid", "values")
 
     def __init__(
         self,
@@ -35,9 +39,29 @@ class Entry:
         values: tuple[tuple[str, str], ...],
         finalizers: tuple[str, ...] = (),
     ) -> None:
-        self.key, self.uid, self.resource_version, self.raw = key, uid, resource_version, raw
+        self.key, self.uid, self.resource_version = key, uid, resource_version
         self.controller, self.facts, self.values, self.finalizers = controller, facts, values, finalizers
         self.decoded: Object | None = None
+        self._kept: bytes | Compressed = raw
+
+    @property
+    def raw(self) -> bytes:
+        kept = self._kept
+        return kept if isinstance(kept, bytes) else kept.json()
+
+    @property
+    def size(self) -> int:
+        """Return the number of bytes of `raw`."""
+        kept = self._kept
+        return len(kept) if isinstance(kept, bytes) else kept.size
+
+    @property
+    def is_compressed(self) -> bool:
+        return not isinstance(self._kept, bytes)
+
+    def compress(self, compressed: Compressed) -> None:
+        """Replace the JSON by its compressed form. Any thread."""
+        self._kept = compressed
 
 
 class Unreadable(NamedTuple):

@@ -1,15 +1,15 @@
 """Tables: the objects of one resource, as an informer has received them. One writer, many readers, no locks.
 
 Only the informer of a resource writes its Table. Other actors read it on their own threads: a read is one operation on
-a dict, atomic under the GIL, and an Entry in a table never changes. Objects stay JSON bytes; they are decoded on
-demand, and a bounded number of decoded objects is cached. Fields that many reconcilers read of every object (a pod's
-phase, readiness, node) are derived once, as `facts`.
+a dict, atomic under the GIL, and an Entry in a table never changes. Objects stay JSON bytes, which are compressed in
+large tables. They are decoded on demand, and a bounded number of decoded objects is cached. Fields that many
+reconcilers read of every object (a pod's phase, readiness, node) are derived once, as `facts`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kcm.protocols.objects import (
     Key,
@@ -25,6 +25,9 @@ from kcm.runtime.tables.audience import Audience
 from kcm.runtime.tables.decoded import DecodedEntries
 from kcm.runtime.tables.entry import FURTHER_OWNER, OWNER, UNBLOCKED_OWNER, Entry, Unreadable
 from kcm.runtime.tables.selection import WHOLE, Selection
+
+if TYPE_CHECKING:
+    from kcm.runtime.tables.compression import Compressor
 
 __all__ = [
     "BUILT_IN_INDEXES",
@@ -141,6 +144,7 @@ class Table:
     version: the newest resourceVersion of a list, event or bookmark.
     heard: the last time the server sent data, by the clock's monotonic().
     failed: why the last list or watch failed, and when; None if none did.
+    lists: number of complete lists that it was replaced by.
     epoch: how often the server's versions went backwards (a restored backup), which invalidates older versions.
     """
 
@@ -162,11 +166,12 @@ class Table:
         self.version = 0
         self.heard: float | None = None
         self.failed: tuple[str, float] | None = None
-        self.epoch = 0
+        self.lists = self.epoch = 0
         self._state = _State()
         self._indexes = dict(indexes or {})
         self._derive, self._freeze = derive, freeze
         self._decoded = DecodedEntries(decoded_bound)
+        self._compressor: Compressor | None = None
         self._writer: TableWriter | None = None
         self._audience = Audience()
         self._owners: dict[OwnerRef, OwnerRef] = {}  # shares one OwnerRef among the pods of an owner
@@ -252,6 +257,22 @@ class Table:
     def forget_decoded(self, entry: Entry) -> None:
         """Drop the cached decoded form of a replaced version."""
         self._decoded.forget(entry)
+
+    def compress(self, entry: Entry) -> bool:
+        """Compress the JSON of an entry, if that is worthwhile. Return whether it was.
+
+        Any thread.
+        """
+        if entry.is_compressed:
+            return False
+        if self._compressor is None:
+            from kcm.runtime.tables.compression import Compressor  # a small cluster has nothing to compress
+
+            self._compressor = Compressor()
+        found = self._compressor.compress(entry.raw)
+        if found is not None:
+            entry.compress(found)
+        return found is not None
 
     def foresee(self, entry: Entry) -> None:
         """Remember the response to a write, so that its watch event need not be decoded. Any thread."""
@@ -428,6 +449,7 @@ class TableWriter:
         table._decoded.clear()
         table._foreseen.clear()
         table.version = version
+        table.lists += 1
         table.synced = True
 
     def advance(self, version: int) -> None:

@@ -63,15 +63,15 @@ class PartialEntry(Entry):
         self._whole, self._table = whole, table
 
     def __getattr__(self, name: str) -> Any:
-        """Compute `raw` and `decoded` on first access."""
+        """Compute `decoded`, and the JSON of `raw`, on first access."""
         if name == "decoded":
             whole = self._table.object_of(self._whole)
             partial = {"metadata": whole["metadata"]}
             self.decoded = FrozenDict(partial) if isinstance(whole, FrozenDict) else partial
             return self.decoded
-        if name == "raw":
-            self.raw = encode_object(self.decoded)  # type: ignore[arg-type]
-            return self.raw
+        if name == "_kept":
+            self._kept = encode_object(self.decoded)  # type: ignore[arg-type]
+            return self._kept
         raise AttributeError(name)
 
 

@@ -214,7 +214,7 @@ def test_facts_are_small_and_share_what_is_equal() -> None:
     first, other = pod_facts(changed()), pod_facts(changed(metadata={"name": "web-2", "labels": {"app": "web"}}))
     assert first.labels is other.labels
     assert first.created is other.created
-    assert sys.getsizeof(first) <= 144
+    assert sys.getsizeof(first) <= 152  # 8 bytes for each fact
 
 
 def test_shared_labels_cannot_be_changed() -> None:

@@ -13,6 +13,10 @@ from kcm.protocols.watch_lines import MalformedError, WatchLine, state_in_line, 
 from kcm.runtime.tables.entry import Unreadable, unreadable
 from kcm.runtime.tables.table import Entry, Table, TableWriter
 
+# Number of objects of a list after which further ones are compressed at once. A start with fewer objects takes no
+# longer, and one with more does not need the memory of all until they are compressed as cold entries.
+COMPRESSED_FROM = 25_000
+
 
 class Difference(NamedTuple):
     """Change of one object in the table."""
@@ -56,6 +60,8 @@ class Contents:
     def gather(self, obj: Any) -> None:
         entry = self._entry(obj)
         if entry is not None:
+            if len(self._gathered) >= COMPRESSED_FROM and isinstance(entry, Entry):
+                self._table.compress(entry)
             self._gathered[entry.key] = entry
 
     def drop(self, obj: Any) -> None:

@@ -113,10 +113,9 @@ def hostname_of(pods: Lister, pod: Entry, service: Key) -> str:
 
     This is spec.hostname if spec.subdomain is the name of the Service, otherwise "".
     """
-    if b'"subdomain"' not in pod.raw:  # a search of the bytes may match another field, but misses none
+    if not pod.facts.subdomain:
         return ""
     namespace, name = split_key(service)
-    spec = pods.object_of(pod).get("spec") or {}
-    if spec.get("subdomain") != name or split_key(pod.key)[0] != namespace:
+    if pod.facts.subdomain != name or split_key(pod.key)[0] != namespace:
         return ""
-    return spec.get("hostname") or ""
+    return (pods.object_of(pod).get("spec") or {}).get("hostname") or ""
