@@ -27,7 +27,7 @@ from kcm.actors.controllers.shared.protection_finalizers import (
     with_finalizer,
     without_finalizer,
 )
-from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS, PODS_BY_CLAIM
+from kcm.actors.controllers.storage.shared.pods_by_claim import ANY, CLAIMS, PODS_BY_CLAIM
 from kcm.actors.options import Options
 from kcm.actors.options.versions import BINARY
 from kcm.actors.reconciliation import (
@@ -58,7 +58,8 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 SEEN = Interest(types=(EventType.ADDED, EventType.MODIFIED))
-USE = Interest(changed=("phase", "deleting", "node"))  # changes of a pod that may start or end its use of a claim
+# Changes of a pod that may start or end its use of a claim.
+USE = Interest(changed=("phase", "deleting", "node"), indexed=((CLAIMS, ANY),))
 GATE, UNUSED = "PersistentVolumeClaimUnusedSinceTime", "Unused"
 
 
