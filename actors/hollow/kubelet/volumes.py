@@ -64,7 +64,14 @@ from kcm.protocols.resources import (
     PODS,
     VOLUME_ATTACHMENTS,
 )
-from kcm.protocols.volumes import CLAIM_PROTECTION, claims_of, key_of_reference, phase_of, volume_name_of
+from kcm.protocols.volumes import (
+    CLAIM_PROTECTION,
+    ClaimUse,
+    claims_of,
+    key_of_reference,
+    phase_of,
+    volume_name_of,
+)
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.tables.table import Entry
@@ -106,6 +113,16 @@ def mounted_names(pod: Mapping[str, Any]) -> frozenset[str]:
     containers = [container for field in _CONTAINERS for container in spec.get(field) or ()]
     uses = [container.get(part) or () for container in containers for part in ("volumeMounts", "volumeDevices")]
     return frozenset(use.get("name") or "" for group in uses for use in group)
+
+
+def mounted_claims(pod: Mapping[str, Any]) -> Iterator[tuple[str, ClaimUse]]:
+    """Yield the claims that containers mount, or use as block devices, each with the name of its volume in the pod."""
+    mounted = mounted_names(pod) if has_claims(pod) else frozenset()
+    for volume in pod["spec"].get("volumes") or () if mounted else ():
+        name = volume.get("name") or ""
+        if name in mounted:
+            for use in claims_of({"metadata": pod["metadata"], "spec": {"volumes": [volume]}}):
+                yield name, use
 
 
 def has_claims(pod: Mapping[str, Any]) -> bool:
@@ -301,13 +318,7 @@ class KubeletVolumes:
 
     def volumes_of(self, pod: Object, node: Object) -> Iterator[PodVolume]:
         """Yield the volumes of claims that the pod mounts."""
-        mounted = mounted_names(pod) if has_claims(pod) else frozenset()
-        for volume in pod["spec"].get("volumes") or () if mounted else ():
-            name = volume.get("name") or ""
-            uses = list(claims_of({"metadata": pod["metadata"], "spec": {"volumes": [volume]}}))
-            if name not in mounted or not uses:
-                continue
-            key, ephemeral = uses[0]
+        for name, (key, ephemeral) in mounted_claims(pod):
             claim = self._claims.get(key)
             error = claim_error(claim, split_key(key)[1])
             if error or claim is None:

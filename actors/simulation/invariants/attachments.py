@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kcm.actors.hollow.kubelet.volumes import mounted_claims
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded, only
 from kcm.protocols.conditions import is_true
@@ -180,13 +181,17 @@ class DetachedWhenUnused:
         return any(claim in claim_keys(pod) for pod in pods)
 
     def _users(self, node: str, volume: Object) -> Iterator[Object]:
-        """Yield the pods on the node whose containers have started with the volume, and run."""
+        """Yield the pods on the node whose containers mount the volume, and run.
+
+        A pod that mounts it nowhere starts without it, and its kubelet does not report it in use. Such a pod may start
+        just before the controller detaches the volume, because it was deleted.
+        """
         reference = (volume["spec"].get("claimRef") or {}).get("uid")
         for pod in self._pods.values():
             if pod["spec"].get("nodeName") != node or is_pod_ended(pod) or not _runs(pod):
                 continue
-            for key in claim_keys(pod):
-                claim = self._claims.get(key)
+            for _, use in mounted_claims(pod):
+                claim = self._claims.get(use.claim)
                 if claim is not None and uid_of(claim) == reference and volume_name_of(claim) == name_of(volume):
                     yield pod
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kcm.actors.hollow.behaviour import has_csi_driver
-from kcm.actors.hollow.kubelet.volumes import has_begun, mounted_names
+from kcm.actors.hollow.kubelet.volumes import has_begun, mounted_claims
 from kcm.actors.simulation.invariants.observer import Committed, Fail, Handled, Observation, decoded, only
 from kcm.protocols.csi import attached_names, csi_source, in_use_names, is_attached, requires_attach
 from kcm.protocols.objects import Key, Object, finalizers_of, is_deleting, key_of, name_of, uid_of
 from kcm.protocols.pods import is_terminal, pod_facts
-from kcm.protocols.volumes import claims_of, volume_name_of
+from kcm.protocols.volumes import volume_name_of
 from kcm.runtime.apiserver.storage.store import DELETED, StoreChange
 
 PODS, NODES, ATTACHMENTS = "pods", "nodes", "volumeattachments.storage.k8s.io"
@@ -92,17 +92,15 @@ class MountedWhileUsed:
 
     def _volumes_of(self, pod: Object) -> Iterator[str]:
         """Yield the unique names of the attachable volumes that the pod mounts."""
-        mounted = mounted_names(pod)
         node = self._objects[NODES].get(pod["spec"].get("nodeName") or "")
-        for volume in pod["spec"].get("volumes") or ():
-            for use in claims_of({"metadata": pod["metadata"], "spec": {"volumes": [volume]}}):
-                claim = self._objects[CLAIMS].get(use.claim)
-                found = None if claim is None else self._objects[VOLUMES].get(volume_name_of(claim))
-                source = None if found is None else csi_source(found)
-                if node is None or source is None or volume.get("name") not in mounted:
-                    continue
-                if has_csi_driver(node, source.driver) and requires_attach(self._objects[DRIVERS].get(source.driver)):
-                    yield source.unique_name
+        for _, use in mounted_claims(pod):
+            claim = self._objects[CLAIMS].get(use.claim)
+            found = None if claim is None else self._objects[VOLUMES].get(volume_name_of(claim))
+            source = None if found is None else csi_source(found)
+            if node is None or source is None:
+                continue
+            if has_csi_driver(node, source.driver) and requires_attach(self._objects[DRIVERS].get(source.driver)):
+                yield source.unique_name
 
 
 def _runs(pod: Object) -> bool:

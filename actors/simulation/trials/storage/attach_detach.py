@@ -10,8 +10,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Iterator
 
+from kcm.actors.controllers.storage.attach_detach import SPEC
+from kcm.actors.controllers.storage.attach_detach.decisions import attachment_of
+from kcm.actors.controllers.storage.attach_detach.reconciler import VOLUME_QUEUE
+from kcm.actors.engine.controller.actor import Controller
 from kcm.actors.hollow.behaviour import ATTACH_ERROR, ATTACH_SECONDS, DETACH_SECONDS, has_csi_driver
 from kcm.actors.hollow.provisioner import CLASS
+from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.attachments import AttachedWhereAllowed, DetachedWhenUnused
 from kcm.actors.simulation.trials.actions import create, delete, merge, unless_gone
@@ -40,7 +45,7 @@ from kcm.protocols.resources import (
     PODS,
     VOLUME_ATTACHMENTS,
 )
-from kcm.protocols.volumes import claims_of, is_bound, is_pod_ended, phase_of, volume_name_of
+from kcm.protocols.volumes import claim_keys, claims_of, is_bound, is_pod_ended, phase_of, volume_name_of
 
 MODES = (["ReadWriteOnce"], ["ReadWriteOnce"], ["ReadWriteMany"])
 SLOW = ("2", "10", "130")  # seconds; after 120 s an attachment is uncertain
@@ -129,10 +134,13 @@ class _View:
         claims = cluster.shown(PERSISTENT_VOLUME_CLAIMS)
         self._claims = {make_key(claim["metadata"]["namespace"], name_of(claim)): claim for claim in claims}
         self.needed: dict[str, set[str]] = {}  # names of nodes by name of the volume
+        self.named: dict[str, set[str]] = {}  # the same, even if the volume does not exist
         for pod in cluster.shown(PODS):
             if not is_pod_ended(pod) and pod["spec"].get("nodeName") in self.nodes:
                 for volume in self._attachable(pod):
                     self.needed.setdefault(name_of(volume), set()).add(pod["spec"]["nodeName"])
+                for claim in filter(None, map(self._claims.get, claim_keys(pod))):
+                    self.named.setdefault(volume_name_of(claim), set()).add(pod["spec"]["nodeName"])
 
     def _attachable(self, pod: Object) -> Iterator[Object]:
         for use in claims_of(pod):
@@ -189,19 +197,41 @@ def superfluous(cluster: SimulatedCluster) -> Iterator[str]:
 
     A volume that a deleted or unready node may still use is included, because it is detached after 6 minutes.
 
-    A volume whose CSI driver does not require attachment is omitted: as upstream, a restarted controller ignores a
-    VolumeAttachment that was created before the CSIDriver object.
+    As upstream, a restarted controller ignores a VolumeAttachment if its volume no longer exists, or if its CSI driver
+    does not require attachment because the CSIDriver object was created later. So such a volume is included only while
+    a running controller will reconcile it: one that has requested or recovered the attachment detaches it.
     """
-    view = _View(cluster)
+    view, pending = _View(cluster), _pending(cluster)
     for attachment in view.attachments.values():
-        volume, name = view.volumes.get(attached_volume(attachment)), attachment["spec"]["nodeName"]
-        if volume is None or not view.is_attachable(volume) or name in view.needed.get(name_of(volume), ()):
+        source, name = attached_volume(attachment), attachment["spec"]["nodeName"]
+        volume, node = view.volumes.get(source), view.nodes.get(name)
+        if volume is None or not view.is_attachable(volume):
+            is_used = volume is None and name in view.named.get(source, ())
+            if not is_used and any(name_of(attachment) == attachment_of(unique, name) for unique in pending):
+                yield f"volume {source} is still attached to {name}"
             continue
-        node = view.nodes.get(name)
+        if name in view.needed.get(source, ()):
+            continue
         if node is not None and _unique(volume) in in_use_names(node):
             if not has_out_of_service_taint(node) and not _is_lost(node):
                 continue
-        yield f"volume {name_of(volume)} is still attached to {name}"
+        yield f"volume {source} is still attached to {name}"
+
+
+def _pending(cluster: SimulatedCluster) -> list[str]:
+    """Return the unique names of the volumes that running controllers will reconcile without a further event."""
+    controllers = [
+        cluster.world.actor(running.system.actors, controller_name(SPEC.name))
+        for running in cluster.processes.values()
+        if running.process.alive
+    ]
+    return [
+        entry.key
+        for controller in controllers
+        if isinstance(controller, Controller)
+        for entry in controller.pending()
+        if entry.queue == VOLUME_QUEUE
+    ]
 
 
 def _is_lost(node: Object) -> bool:
@@ -219,7 +249,7 @@ def _unique(volume: Object | None) -> str:
 
 
 TRIAL = Trial(
-    controller="persistentvolume-attach-detach-controller",
+    controller=SPEC.name,
     actions=_actions,
     unsettled=_unsettled,
     invariants=lambda cluster, _options: (AttachedWhereAllowed(), DetachedWhenUnused(cluster)),
