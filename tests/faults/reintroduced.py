@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 from msgspec.structs import replace
 
+import kcm.actors.controllers.storage.claim_protection as claim_protection
 import kcm.actors.controllers.workloads.replicaset.reconciler as replicaset
 import kcm.actors.engine.controller.retries as retries
 from kcm.actors.controllers.shared.unknown_outcomes import UnknownOutcomes
@@ -121,6 +122,11 @@ def versions_of_tables_advance_late() -> Iterator[None]:
     changes = patch.object(TableWriter, "put", late(put)), patch.object(TableWriter, "remove", late(remove))
     with changes[0], changes[1], patch.object(Contents, "take", take_next):
         yield
+
+
+def unseen_users_are_not_checked_again() -> AbstractContextManager[Any]:
+    """A claim that only a live list shows as used waits for an event about the pod."""
+    return patch.object(claim_protection, "UNSEEN_CHECK", 1e9)
 
 
 def together(*mutations: Mutation) -> Mutation:

@@ -13,8 +13,9 @@ import pytest
 from msgspec import structs
 
 from kcm.actors.simulation.campaign.checks import check
-from kcm.actors.simulation.campaign.domain_settings import JOBS_SETTING, NODES_SETTING
-from kcm.actors.simulation.campaign.setting import USUAL
+from kcm.actors.simulation.campaign.domain_settings import ATTACHMENTS_SETTING, JOBS_SETTING, NODES_SETTING
+from kcm.actors.simulation.campaign.setting import USUAL, Setting
+from kcm.actors.simulation.invariants.observer import Violation
 from kcm.actors.simulation.trials.actions import create, delete
 from kcm.actors.simulation.trials.workloads.actions import workload
 from kcm.protocols.resources import DEPLOYMENTS, REPLICASETS
@@ -31,6 +32,7 @@ from tests.faults.reintroduced import (
     refused_connections_have_long_backoffs,
     together,
     unknown_creations_are_forgotten,
+    unseen_users_are_not_checked_again,
     versions_of_tables_advance_late,
 )
 
@@ -39,11 +41,20 @@ PATIENT = create(5.0, REPLICASETS, workload(REPLICASETS, "set", 2, "v1", minRead
 
 
 class Found(NamedTuple):
-    """Bug that a run has found. mutation: reintroduces it."""
+    """Bug that a run has found.
+
+    mutation: reintroduces it.
+    actions: numbers of the user actions that are carried out; None for all.
+    """
 
     mutation: Mutation
     seed: int
     plan: str
+    setting: Setting = COMBINED_WORKLOADS
+    actions: tuple[int, ...] | None = None
+
+    def violations(self, seed: int) -> list[Violation]:
+        return check(seed, parse_faults(self.plan), setting=self.setting, actions=self.actions).violations
 
 
 FOUND = {
@@ -108,12 +119,19 @@ FOUND = {
         "list-stale 18.43..33.1 rate=0.5 seconds=0.05 process=manager* resource=pods; "
         "actor-broken 16.39..24.44 rate=0.1 most=2 process=manager*",
     ),
+    "a deleted claim was kept for a pod that no watch had shown before its deletion": Found(
+        unseen_users_are_not_checked_again,
+        281130171024,
+        "server-restarted 37.7..37.77; watch-dropped 16.25..97.45 seconds=5 process=manager* resource=pods",
+        ATTACHMENTS_SETTING,
+        (7, 29, 33, 34),
+    ),
 }
 
 
 @pytest.mark.parametrize("found", FOUND.values(), ids=FOUND.keys())
 def test_bug_stays_fixed(found: Found) -> None:
-    assert check(found.seed, parse_faults(found.plan), setting=COMBINED_WORKLOADS).violations == []
+    assert found.violations(found.seed) == []
 
 
 @pytest.mark.timeout(300)
@@ -121,7 +139,7 @@ def test_bug_stays_fixed(found: Found) -> None:
 def test_recorded_run_finds_the_bug_if_it_returns(found: Found) -> None:
     def finds(seed: int) -> bool:
         with found.mutation():
-            return bool(check(seed, parse_faults(found.plan), setting=COMBINED_WORKLOADS).violations)
+            return bool(found.violations(seed))
 
     must_be_found_by(found.seed, finds)
 

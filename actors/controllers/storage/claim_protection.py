@@ -12,7 +12,7 @@ Unused becomes True. One list is used for all claims of the namespace that need 
 
 Source: kubernetes v1.36 pkg/controller/volume/pvcprotection/pvc_protection_controller.go. Differences: all claims of a
 namespace share a list, upstream only those that are in the queue at the same time. For a claim whose condition Unused
-is True already, pods are not listed again.
+is True already, pods are not listed again. A claim that only a pod of the list uses is checked again (live_reads.py).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from kcm.actors.controllers.shared.live_reads import UNSEEN_CHECK
 from kcm.actors.controllers.shared.protection_finalizers import (
     is_deletion_candidate,
     with_finalizer,
@@ -33,6 +34,7 @@ from kcm.actors.options.versions import BINARY
 from kcm.actors.reconciliation import (
     Because,
     Change,
+    Enqueue,
     Interest,
     Reconciliation,
     Step,
@@ -57,6 +59,7 @@ from kcm.runtime.tables.tables import Tables
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
+QUEUE = "pvcprotection"
 SEEN = Interest(types=(EventType.ADDED, EventType.MODIFIED))
 # Changes of a pod that may start or end its use of a claim.
 USE = Interest(changed=("phase", "deleting", "node"), indexed=((CLAIMS, ANY),))
@@ -210,7 +213,10 @@ class ClaimProtection:
         for claim_key in keys:
             claim = self._claims.get(claim_key)
             if claim is not None and self._becomes_unused(claim):
-                yield from self._write_unused(claim, used=any(refers_to(pod, claim) for pod in pods))
+                is_used = any(refers_to(pod, claim) for pod in pods)
+                yield from self._write_unused(claim, used=is_used)
+                if is_used:
+                    yield Enqueue(QUEUE, claim_key, after=UNSEEN_CHECK)
 
     def _is_tracked(self, claim: Object) -> bool:
         return self._tracks_unbound or phase_of(claim) == "Bound"
@@ -252,6 +258,7 @@ class ClaimProtection:
             if released is None:
                 yield Because(f"keeps the finalizer of claim {claim_key}: the server has a pod that uses it")
                 self._log.info("claim is used by a pod, keeping its finalizer", v=2, claim=claim_key)
+                yield Enqueue(QUEUE, claim_key, after=UNSEEN_CHECK)
                 continue
             yield Because(f"no pod uses claim {claim_key}: removes its finalizer {CLAIM_PROTECTION}")
             yield from must(update(PERSISTENT_VOLUME_CLAIMS, released), but=(NotFound,))
@@ -292,7 +299,7 @@ SPEC = ControllerSpec(
     client="pvc-protection-controller",
     queues=(
         Queue(
-            "pvcprotection",
+            QUEUE,
             watches=(
                 Watch(PERSISTENT_VOLUME_CLAIMS, to=itself, interest=SEEN),
                 Watch(PODS, to=claims_of_pod, interest=USE),

@@ -7,7 +7,8 @@ adds the finalizer. Key: "namespace/name" of a PodGroup. The controller needs th
 Because the table may be stale, the pods of the namespace are listed from the API server before a finalizer is removed.
 
 Source: kubernetes v1.36 pkg/controller/scheduling/podgroupprotection/podgroup_protection_controller.go. Difference:
-upstream does not list the pods, and removes the finalizer while its informer lacks a pod.
+upstream does not list the pods, and removes the finalizer while its informer lacks a pod. A PodGroup that only a pod of
+the list uses is checked again (live_reads.py).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kcm.actors.controllers.shared.live_reads import UNSEEN_CHECK
 from kcm.actors.controllers.shared.protection_finalizers import is_deletion_candidate, without_finalizer
 from kcm.actors.reconciliation import (
     Because,
@@ -22,6 +24,7 @@ from kcm.actors.reconciliation import (
     Index,
     Interest,
     Reconciliation,
+    RequeueAfter,
     Watch,
     list_live,
     must,
@@ -87,7 +90,8 @@ class PodGroupProtection:
         released = None if group is None else without_finalizer(group, FINALIZER)
         if group is None or released is None:
             return None
-        if not self._pods.indexed_entries(ACTIVE, key):
+        is_seen = bool(self._pods.indexed_entries(ACTIVE, key))
+        if not is_seen:
             pods = (yield from must_object(list_live(PODS, namespace_of(group)))).get("items") or ()
             if not any(key in groups_in_use(pod) for pod in pods):
                 yield Because("no pod uses it: removes its finalizer")
@@ -96,7 +100,7 @@ class PodGroupProtection:
                 return None
         yield Because(f"keeps its finalizer {FINALIZER}: pods that have not finished use it")
         self._log.info("Keeping PodGroup finalizer because it is still being used by pods", v=4, podGroup=key)
-        return None
+        return None if is_seen else RequeueAfter(UNSEEN_CHECK)
 
 
 def _build(context: ControllerContext) -> PodGroupProtection:

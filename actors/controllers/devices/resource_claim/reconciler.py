@@ -17,6 +17,7 @@ Source: kubernetes v1.36 pkg/controller/resourceclaim/controller.go. Differences
   Upstream creates a second claim if its informer of pods is ahead of that of claims, as after a change of the leader.
 - If the table contains another pod with the name of a consumer or of an owner, the pod is read from the server, because
   the table may be older than the claim. Upstream then removes a reservation, or deletes a claim, of the newer pod.
+- A claim whose consumer exists, but is not in the table, is checked again (live_reads.py).
 - With the feature gate DRAWorkloadResourceClaims, a claim of another owner is an error of a pod without a PodGroup.
   Upstream crashes.
 - A generated claim that a user deletes is generated again, as upstream intends. Upstream finds the deleted claim in its
@@ -49,12 +50,16 @@ from kcm.actors.controllers.devices.resource_claim.watches import (
     DELETED,
     GROUP,
     POD,
+    QUEUE,
+    claim_value,
     group_of,
     may_be_reserved,
 )
 from kcm.actors.controllers.shared.generated_names import as_if_generated, lasting_name
+from kcm.actors.controllers.shared.live_reads import UNSEEN_CHECK
 from kcm.actors.reconciliation import (
     Because,
+    Enqueue,
     Reconciliation,
     Retry,
     Step,
@@ -81,6 +86,7 @@ from kcm.protocols.objects import (
     make_key,
     name_of,
     namespace_of,
+    split_key,
     uid_of,
 )
 from kcm.protocols.resource_claims import (
@@ -338,7 +344,7 @@ class ResourceClaimReconciler:
         consumers = consumers_of(claim)
         remaining = list(consumers)
         for consumer in consumers:
-            if not (yield from self._needs(consumer, namespace_of(claim))):
+            if not (yield from self._needs(consumer, key)):
                 remaining.remove(consumer)
         if len(remaining) < len(consumers):
             yield Because(
@@ -353,27 +359,33 @@ class ResourceClaimReconciler:
         if not remaining:
             yield from self._delete_unused(key)
 
-    def _needs(self, consumer: Mapping[str, Any], namespace: str) -> Step[bool]:
+    def _needs(self, consumer: Mapping[str, Any], claim: Key) -> Step[bool]:
         """Report whether a consumer in status.reservedFor needs the claim; True for unknown resources."""
-        key = make_key(namespace, consumer.get("name") or "")
+        key = make_key(split_key(claim)[0], consumer.get("name") or "")
         if is_pod(consumer):
             entry = self._pods.entry(key)
             if entry is not None and entry.uid == consumer.get("uid"):
                 return not is_done(entry.facts)
-            return (yield from self._exists(PODS, key, consumer.get("uid") or ""))
+            return (yield from self._exists(PODS, key, consumer.get("uid") or "", claim=claim))
         if is_pod_group(consumer) and self._groups is not None:
             entry = self._groups.entry(key)
             if entry is not None and entry.uid == consumer.get("uid"):
                 return True
-            return (yield from self._exists(POD_GROUPS, key, consumer.get("uid") or ""))
+            return (yield from self._exists(POD_GROUPS, key, consumer.get("uid") or "", claim=claim))
         return True
 
-    def _exists(self, resource: Resource, key: Key, uid: str) -> Step[bool]:
-        """Report whether the object with this uid exists on the server; the table may not contain it yet."""
+    def _exists(self, resource: Resource, key: Key, uid: str, *, claim: Key) -> Step[bool]:
+        """Report whether the object with this uid, which the table does not contain, exists on the server.
+
+        If it does, the claim is enqueued again (live_reads.py).
+        """
         if uid in self._deleted:
             return False
         outcome = yield from must(get_live(resource, key), but=(NotFound,))
-        return isinstance(outcome, Done) and uid_of(decode_object(outcome.body)) == uid
+        if not isinstance(outcome, Done) or uid_of(decode_object(outcome.body)) != uid:
+            return False
+        yield Enqueue(QUEUE, claim_value(claim), after=UNSEEN_CHECK)
+        return True
 
     def _release(self, claim: Object, released: Object) -> Step[None]:
         """Write the changed status of a claim that lost consumers, and remove the finalizer if it is deallocated.
@@ -412,7 +424,7 @@ class ResourceClaimReconciler:
         if entry.uid == uid:
             if not is_done(entry.facts):
                 return
-        elif (yield from self._exists(PODS, pod_key, uid)):
+        elif (yield from self._exists(PODS, pod_key, uid, claim=key)):
             return
         yield Because(f"was generated for pod {pod_key}, which does not run any more: deletes it")
         command = delete(RESOURCE_CLAIMS, claim, depends_on=((PODS, pod_key),))

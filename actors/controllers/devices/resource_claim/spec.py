@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kcm.actors.controllers.devices.resource_claim.metrics import ResourceClaimMetrics
 from kcm.actors.controllers.devices.resource_claim.reconciler import Features, ResourceClaimReconciler
-from kcm.actors.controllers.devices.resource_claim.watches import Enqueuing
+from kcm.actors.controllers.devices.resource_claim.watches import QUEUE, Enqueuing
 from kcm.actors.options import ControllerOptions, Options
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Queue
 from kcm.protocols.resource_claims import resource_claim_facts
@@ -68,7 +68,7 @@ SPEC = ControllerSpec(
     component="resource_claim",
     queues=(
         Queue(
-            "resource_claim",
+            QUEUE,
             watches=_ENQUEUING.watches,
             concurrency=lambda options: options[ResourceClaimOptions].concurrent_syncs,
             terminal=(),

@@ -35,6 +35,7 @@ from kcm.protocols.resources import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, 
 from kcm.runtime.tables.lister import Lister
 from kcm.runtime.tables.tables import Tables
 
+QUEUE = "resource_claim"
 CLAIM, POD, GROUP, DELETED = "claim", "pod", "podgroup", "deleted"  # kinds of keys
 
 USES = "resource claims"
