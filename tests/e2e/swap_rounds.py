@@ -269,7 +269,7 @@ class PodLife:
     image: str = ""
     deleting: bool = False  # its deletion was requested
     restarts: int = 0
-    failed: bool = False
+    failed: bool = False  # before its deletion was requested; one that is deleted before it starts may fail afterwards
 
 
 def pod_lives(events: Iterable[tuple[str, Object]]) -> dict[str, PodLife]:
@@ -287,7 +287,8 @@ def pod_lives(events: Iterable[tuple[str, Object]]) -> dict[str, PodLife]:
         life.deleting = life.deleting or kind == "DELETED" or "deletionTimestamp" in meta
         statuses = pod.get("status", {}).get("containerStatuses") or ()
         life.restarts = max([life.restarts, *(status["restartCount"] for status in statuses)])
-        life.failed = life.failed or pod.get("status", {}).get("phase") == "Failed"
+        has_failed = pod.get("status", {}).get("phase") == "Failed" and "deletionTimestamp" not in meta
+        life.failed = life.failed or has_failed
     return lives
 
 

@@ -86,6 +86,9 @@ def test_pods_and_sizes_are_read_from_watch_events() -> None:
     assert pod_lives(events) == {
         "1": PodLife("a", "rs", "ReplicaSet", "", "n", "web:1", deleting=True, restarts=2, failed=True)
     }
+    deleting = {**meta, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    events = [events[0], ("MODIFIED", {"metadata": deleting, "spec": spec, "status": {"phase": "Failed"}})]
+    assert not pod_lives(events)["1"].failed, "it was deleted before it started"
     changes = [("ADDED", 2), ("MODIFIED", 2), ("MODIFIED", 5), ("DELETED", 0)]
     assert sizes((kind, {"metadata": {"uid": "x"}, "spec": {"replicas": size}}) for kind, size in changes) == {
         "x": [2, 5]

@@ -246,7 +246,7 @@ def shown(response: bytes) -> str:
     text = "\r\n".join([status, *sorted(lines)]) + blank + body
     text = re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z", "TIME", text)
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID", text)
-    text = re.sub(r'("resourceVersion": ?")\d+', r"\1N", text)
+    text = re.sub(r'("?resourceVersion"?: ?")\d+', r"\1N", text)  # in JSON and YAML
     text = re.sub(r"(?m)^(Date|Server|Content-Length): .*\r$", r"\1: …\r", text)  # checked by `exchanged`
     text = re.sub(r'("age"|"continue"): ?"[^"]*"', r"\1:…", text)
     text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:PORT", text)
