@@ -81,6 +81,8 @@ def test_quotas_are_about_their_scopes_and_change_with_their_limits(kubectl: Kub
     kubectl("patch", "quota", "rest", '--patch={"spec":{"hard":{"pods":"2"}}}')
     until(lambda: kubectl.get("resourcequotas", "rest")["status"]["hard"] == {"pods": "2"}, "two are allowed")
     kubectl("run", "b", "--image=nginx")
+    # If the patch met another write of the pod, kube-apiserver would repeat it, and count the pod twice.
+    kubectl("wait", "pod/b", "--for=condition=Ready", "--timeout=60s")
     kubectl("patch", "pod", "b", '--patch={"spec":{"activeDeadlineSeconds":600}}')
     until_used(kubectl, "jobs", {"pods": "1"})
     until_used(kubectl, "rest", {"pods": "1"})
