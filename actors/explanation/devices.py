@@ -40,7 +40,7 @@ def requests(case: Case) -> Iterator[str]:
             continue
         for part in _parts(claim.get("spec") or {}):
             class_ = part.get("deviceClassName")
-            selectors = [(each.get("cel") or {}).get("expression") for each in part.get("selectors") or ()]
+            selectors = [(selector.get("cel") or {}).get("expression") for selector in part.get("selectors") or ()]
             number = "all devices" if part.get("allocationMode") == "All" else f"{part.get('count') or 1} devices"
             selected = f", selected by {' && '.join(filter(None, selectors))}" if selectors else ""
             yield f"resourceclaim {name} requests {number} of class {class_}{selected}"

@@ -6,6 +6,7 @@ texts are those of Kubernetes 1.36. Nothing but this explanation depends on them
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 
@@ -151,9 +152,10 @@ def _room(case: Case, name: str, message: str) -> str:
     found, quota = _QUOTA.search(message), case.evidence.get(RESOURCE_QUOTAS, f"{case.namespace}/{name}")
     status = (quota or {}).get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
-    if found is None or not hard:
+    requested = {} if found is None else _amounts(found["requested"])
+    if not requested or not hard:
         return ""
-    for resource, amount in _amounts(found["requested"]).items():
+    for resource, amount in requested.items():
         if resource in hard:
             free = parse_quantity(hard[resource]) - parse_quantity(used.get(resource, "0"))
             if parse_quantity(amount) > free:
@@ -162,8 +164,17 @@ def _room(case: Case, name: str, message: str) -> str:
 
 
 def _amounts(text: str) -> dict[str, str]:
-    """Return the amounts of a refusal by resource: "pods=1,requests.cpu=2"."""
-    return dict(part.split("=", 1) for part in text.split(",") if "=" in part)
+    """Return the amounts of a refusal by resource: "pods=1,requests.cpu=2". Amounts that are no quantities are omitted.
+
+    A webhook may refuse an object with any text.
+    """
+    amounts = {}
+    for part in text.split(","):
+        resource, _, amount = part.partition("=")
+        with contextlib.suppress(ValueError):
+            parse_quantity(amount)
+            amounts[resource] = amount
+    return amounts
 
 
 def _scopes(quota: Object) -> str:

@@ -85,6 +85,13 @@ def test_refusal_of_a_quota_is_compared_with_the_quota(
     assert text in found[0].summary
 
 
+def test_refusal_with_malformed_amounts_is_explained() -> None:
+    found = causes(
+        r.REPLICASETS, "shop/web", refused("pods=many", "pods=?", "pods="), quota({"pods": "1"}, {"pods": "2"})
+    )
+    assert (found[0].code, "has room" in found[0].summary) == ("quota-exceeded", False)
+
+
 def test_scope_of_a_quota_is_shown() -> None:
     rule = {"scopeName": "PriorityClass", "operator": "In", "values": ["low"]}
     small = quota({"pods": "2"}, {"pods": "2"}, scopeSelector={"matchExpressions": [rule]})
