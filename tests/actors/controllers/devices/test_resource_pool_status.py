@@ -5,6 +5,7 @@ Source of the cases: kubernetes v1.36 pkg/controller/resourcepoolstatusrequest/c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from kcm.protocols.objects import Object
 from kcm.protocols.resources import RESOURCE_CLAIMS, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES
 from kcm.protocols.times import format_time
 from kcm.runtime.apiserver.kinds.resource import resource_pool_status_request
+from kcm.runtime.faults.vocabulary import parse_faults
 
 DRIVER = "a.example.com"
 HOUR, NOW = 3600.0, 1_767_322_800.0  # 2026-01-02T03:00:00Z
@@ -133,6 +135,11 @@ def test_answered_request_expires_after_an_hour_and_unanswered_one_after_a_day(o
 
 @pytest.fixture
 def scene(cluster: SimulatedCluster) -> SimulatedCluster:
+    return with_requests(cluster)
+
+
+def with_requests(cluster: SimulatedCluster) -> SimulatedCluster:
+    """Return the cluster, which serves requests and runs the controller now."""
     cluster.serve(resource_pool_status_request.RESOURCE)
     cluster.restart_server()
     cluster.manager(controllers=[SPEC], options=read_options(["--feature-gates=DRAResourcePoolStatus=true"]))
@@ -174,6 +181,25 @@ def test_request_waits_for_the_rest_of_a_pool(scene: SimulatedCluster) -> None:
     scene.create(RESOURCE_SLICES, slice_("t", slices=2))
     scene.run_for(5.0)
     assert counts((scene.get(RESOURCE_POOL_STATUS_REQUESTS, "r") or {})["status"]["pools"][0]) == (2, 8, 0, 8, 0)
+
+
+def test_pool_may_be_completed_later_than_upstream_waits(scene: SimulatedCluster) -> None:
+    scene.create(RESOURCE_SLICES, slice_("s", slices=2))
+    scene.run_for(1.0)
+    assert "status" not in ask(scene)
+    scene.run_for(60.0)
+    scene.create(RESOURCE_SLICES, slice_("t", slices=2))
+    scene.run_for(90.0)  # the backoff doubles: the next attempt is at most 61 s later
+    assert counts((scene.get(RESOURCE_POOL_STATUS_REQUESTS, "r") or {})["status"]["pools"][0]) == (2, 8, 0, 8, 0)
+
+
+def test_status_is_written_after_an_outage_of_its_writes(make_cluster: Callable[..., SimulatedCluster]) -> None:
+    # Seed 281130163380 of swarm: upstream gives up after five attempts.
+    faults = parse_faults("command-answered 3..13 resource=resourcepoolstatusrequests status=409")
+    scene = with_requests(make_cluster(faults=faults))
+    assert "status" not in ask(scene)
+    scene.run_for(20.0)
+    assert (scene.get(RESOURCE_POOL_STATUS_REQUESTS, "r") or {})["status"]["poolCount"] == 0
 
 
 def test_requests_are_counted_by_driver(scene: SimulatedCluster) -> None:
