@@ -6,14 +6,16 @@ It counts the requests by resource and verb.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+import socket
 import threading
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
@@ -141,7 +143,7 @@ class Proxied:
     weather: Weather
 
 
-@contextmanager
+@contextlib.contextmanager
 def faulty_proxy(kubeconfig: Path, weather: Weather) -> Iterator[Proxied]:
     """Serves on loopback, in plain HTTP, until the end of the block."""
     api, serving = Api(kubeconfig), Future[tuple[int, Callable[[], object]]]()
@@ -162,7 +164,13 @@ def faulty_proxy(kubeconfig: Path, weather: Weather) -> Iterator[Proxied]:
 async def _serve(api: Api, weather: Weather, serving: Future[tuple[int, Callable[[], object]]]) -> None:
     """Serve until stopped. Sets the result of `serving` to the port and a function that stops the proxy."""
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    connector = TCPConnector(ssl=api.tls or False, limit=0)
+    opened: list[socket.socket] = []
+
+    def open_socket(address: Any) -> socket.socket:
+        opened.append(socket.socket(*address[:3]))
+        return opened[-1]
+
+    connector = TCPConnector(ssl=api.tls or False, limit=0, socket_factory=open_socket)
     async with ClientSession(connector=connector, timeout=ClientTimeout(total=None)) as session:
         server = web.Server(FaultyProxy(api, weather, session).handle, handler_cancellation=True)
         runner = web.ServerRunner(server, shutdown_timeout=0.1)
@@ -171,3 +179,10 @@ async def _serve(api: Api, weather: Weather, serving: Future[tuple[int, Callable
         serving.set_result((runner.addresses[0][1], lambda: loop.call_soon_threadsafe(ended.set)))
         await ended.wait()
         await runner.cleanup()
+    # A request that is cancelled during its TLS handshake leaves the connection open. Its end is seen by the loop.
+    for connection in opened:
+        if connection.fileno() != -1:
+            with contextlib.suppress(OSError):  # it is not connected yet
+                connection.shutdown(socket.SHUT_RDWR)
+    while any(connection.fileno() != -1 for connection in opened):
+        await asyncio.sleep(0.01)
