@@ -368,7 +368,7 @@ def work(
             if not listed and system.synced:
                 from kcm.runtime.tables.cold_entries import ColdEntries  # the start does not need it
 
-                listed, cold = True, ColdEntries(now)
+                listed, cold = True, ColdEntries(now, log)
                 give_back_freed()
             garbage.look(system.actors.fenced, now)
             if cold is not None:

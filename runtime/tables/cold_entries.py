@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kcm.runtime.process.memory import give_back_freed
 from kcm.runtime.tables.table import Table
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
 
 LARGE = 1000  # entries; smaller tables stay as they are
 EVERY = 20.0  # seconds from the end of a pass to the next one
@@ -33,15 +36,27 @@ class ColdEntries:
     An entry that changes all the time is thus never compressed, and another one once after each change or list.
     """
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, now: float, log: FilteringBoundLogger) -> None:
         """Create it. now: monotonic time."""
-        self._due = now + EVERY
+        self._due, self._log, self._failed = now + EVERY, log, False
         self._pass: Iterator[int] | None = None
         self._passed: dict[str, _Passed] = {}  # by Table.id
         self._compressed = 0  # bytes of JSON since memory was returned
 
     def look(self, tables: Mapping[str, Table], now: float) -> None:
-        """Continue a pass by a slice, or begin one if it is due. tables: by Table.id. now: monotonic time."""
+        """Continue a pass by a slice, or begin one if it is due. tables: by Table.id. now: monotonic time.
+
+        An error is logged, and ends the compression: entries may stay as they are.
+        """
+        if self._failed:
+            return
+        try:
+            self._continue(tables, now)
+        except Exception:
+            self._failed = True
+            self._log.exception("compression of entries failed, they stay as they are until the next start")
+
+    def _continue(self, tables: Mapping[str, Table], now: float) -> None:
         if self._pass is None:
             if now < self._due:
                 return

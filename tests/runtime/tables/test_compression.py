@@ -8,6 +8,8 @@ import tracemalloc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from structlog.testing import LogCapture
+from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.engine.informer import contents
 from kcm.actors.engine.informer.contents import Contents
@@ -103,8 +105,10 @@ def test_compressed_entry_reads_as_before(table: Table, writer: TableWriter) -> 
 
 
 @pytest.mark.usefixtures("small_passes")
-def test_entries_without_a_change_since_the_pass_before_are_compressed(table: Table, writer: TableWriter) -> None:
-    cold, tables = ColdEntries(0.0), {table.id: table}
+def test_entries_without_a_change_since_the_pass_before_are_compressed(
+    table: Table, writer: TableWriter, log: FilteringBoundLogger
+) -> None:
+    cold, tables = ColdEntries(0.0, log), {table.id: table}
     listed(table, writer)
     run_pass(cold, tables, at=EVERY)
     assert compressed(table) == set(), "the pass sees them for the first time"
@@ -119,10 +123,12 @@ def test_entries_without_a_change_since_the_pass_before_are_compressed(table: Ta
 
 
 @pytest.mark.usefixtures("small_passes")
-def test_each_version_is_considered_once(table: Table, writer: TableWriter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_version_is_considered_once(
+    table: Table, writer: TableWriter, log: FilteringBoundLogger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[Entry] = []
     monkeypatch.setattr(table, "compress", lambda each: bool(asked.append(each)))
-    cold, tables = ColdEntries(0.0), {table.id: table}
+    cold, tables = ColdEntries(0.0, log), {table.id: table}
     listed(table, writer)
     for number in range(1, 5):
         run_pass(cold, tables, at=number * EVERY)
@@ -133,8 +139,29 @@ def test_each_version_is_considered_once(table: Table, writer: TableWriter, monk
     assert len(asked) == 2 * COUNT, "a list brings new entries of the same versions"
 
 
-def test_entries_of_small_tables_stay_as_they_are(table: Table, writer: TableWriter) -> None:
-    cold = ColdEntries(0.0)
+@pytest.mark.usefixtures("small_passes")
+def test_an_error_ends_the_compression_and_nothing_else(
+    table: Table, writer: TableWriter, log: FilteringBoundLogger, logs: LogCapture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_entry: Entry) -> bool:
+        raise ValueError("malformed")
+
+    cold, tables = ColdEntries(0.0, log), {table.id: table}
+    listed(table, writer)
+    with monkeypatch.context() as patched:
+        patched.setattr(table, "compress", fail)
+        for number in range(1, 4):
+            cold.look(tables, number * EVERY)
+            cold.look(tables, number * EVERY)
+    assert [line["event"] for line in logs.entries] == [
+        "compression of entries failed, they stay as they are until the next start"
+    ]
+    cold.look(tables, 5 * EVERY)
+    assert compressed(table) == set()
+
+
+def test_entries_of_small_tables_stay_as_they_are(table: Table, writer: TableWriter, log: FilteringBoundLogger) -> None:
+    cold = ColdEntries(0.0, log)
     listed(table, writer)
     for number in range(1, 4):
         run_pass(cold, {table.id: table}, at=number * EVERY)
