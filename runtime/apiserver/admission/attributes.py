@@ -12,7 +12,7 @@ from kcm.runtime.apiserver.core.cluster import RoutedRequest
 from kcm.runtime.apiserver.registry.definitions import ResourceDefinition
 from kcm.runtime.apiserver.registry.subresources import GroupVersionKind, subresource_of
 
-CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
+CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 NAMESPACES = "namespaces"
 
 
@@ -20,12 +20,12 @@ class Attributes(NamedTuple):
     """Input of admission for a request: the operation, the objects before and after it, and the options."""
 
     call: RoutedRequest
-    operation: str  # CREATE, UPDATE or DELETE
+    operation: str  # CREATE, UPDATE, DELETE or CONNECT
     kind: GroupVersionKind  # of the body: the resource's, or that of a subresource (Binding)
     name: str  # "" if it will be generated
     obj: Object | None  # in the request's version; None for a deletion
     old: Object | None  # None for a creation, and for a body of another kind than the resource (Binding)
-    options: Object  # CreateOptions, UpdateOptions or DeleteOptions
+    options: Object  # CreateOptions, UpdateOptions or DeleteOptions; empty for CONNECT, whose options are the object
 
     @property
     def definition(self) -> ResourceDefinition:

@@ -80,6 +80,7 @@ __all__ = [
     "Charge",
     "admit_body",
     "admit_collection_delete",
+    "admit_connect",
     "admit_create",
     "admit_delete",
     "admit_subresource",
@@ -176,6 +177,15 @@ def admit_body(
     if _has_validators(cluster):
         _run_validators(cluster, attributes_of(call, operation, obj=body, old=None if old is None else old()))
     return body
+
+
+def admit_connect(cluster: Cluster, attributes: Attributes) -> None:
+    """Run policies and webhooks on a request to connect to a pod, a node or a Service. Raises StatusError."""
+    if _has_mutators(cluster):
+        changed = _run_mutators(cluster, attributes, lambda obj: obj)
+        attributes = attributes._replace(obj=changed)
+    if _has_validators(cluster):
+        _run_validators(cluster, attributes)
 
 
 def check_create(

@@ -101,7 +101,7 @@ def request_of(attributes: Attributes, wanted: ResourceDefinition, kind: GroupVe
         "operation": attributes.operation,
         "userInfo": {field: value for field, value in info.items() if value},
         "dryRun": call.dry_run or attributes.options.get("dryRun") == ["All"],
-        "options": attributes.options,
+        "options": attributes.options or None,
     }
     return {field: value for field, value in request.items() if value != ""}
 

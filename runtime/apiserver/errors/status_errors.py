@@ -99,12 +99,6 @@ def served_elsewhere() -> StatusError:
     return PlainError(503, "ServiceUnavailable", "service unavailable")
 
 
-def needs_container(plural: str, subresource: str) -> StatusError:
-    """Return a 501 for a subresource that needs a running container, such as pods/exec."""
-    message = f"{plural}/{subresource} is not supported: the pods of this cluster run no containers"
-    return StatusError(501, "NotImplemented", message, {})
-
-
 def version_on_create() -> StatusError:
     """Return a 500 for a new object with a resourceVersion. Upstream's error has no status code, which means 500."""
     return StatusError(500, "", "resourceVersion should not be set on objects to be created")

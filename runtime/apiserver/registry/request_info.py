@@ -49,6 +49,7 @@ class RequestInfo(NamedTuple):
     api_prefix: str = ""  # "api" or "apis"
     parts: tuple[str, ...] = ()  # segments of the path, beginning with the resource
     query: Mapping[str, str] = _EMPTY  # the first value of each parameter
+    repeated: tuple[tuple[str, str], ...] = ()  # the further values of parameters, such as `command` of pods/exec
     has_verb_prefix: bool = False  # /api/v1/watch/pods: authorized as upstream, but not served here
     in_namespace: bool = False  # the resource follows /namespaces/{namespace}/
 
@@ -81,21 +82,31 @@ def _parse_target(target: bytes, method: str) -> RequestInfo:
             escape = path[broken.start() : broken.start() + 3]
             raise bad_request(f"the request's path has an invalid escape: {quoted(escape)}")
         path = unquote(path)
-    return RequestInfo.of(method, path, _parse_query(query))
+    first, repeated = _parse_query(query)
+    info = RequestInfo.of(method, path, first)
+    return info._replace(repeated=repeated) if repeated else info
 
 
 @bounded_cache(256)
-def _parse_query(query: str) -> Mapping[str, str]:
-    """Parse a query as Go's net/url: parameters that are malformed or contain a semicolon are dropped."""
+def _parse_query(query: str) -> tuple[Mapping[str, str], tuple[tuple[str, str], ...]]:
+    """Parse a query as Go's net/url: parameters that are malformed or contain a semicolon are dropped.
+
+    Returns the first value of each parameter, and the further values.
+    """
     count = query.count("&") + 1
     if count > MOST_PARAMETERS:
         raise bad_request(f"the request's query has {count} parameters, at most {MOST_PARAMETERS} are allowed")
     found: dict[str, str] = {}
+    repeated: list[tuple[str, str]] = []
     for part in query.split("&") if query else ():
         if part and ";" not in part and not _BROKEN_ESCAPE.search(part):
             name, _, value = part.partition("=")
-            found.setdefault(unquote_plus(name), unquote_plus(value))
-    return MappingProxyType(found)
+            parameter = unquote_plus(name), unquote_plus(value)
+            if parameter[0] in found:
+                repeated.append(parameter)
+            else:
+                found[parameter[0]] = parameter[1]
+    return MappingProxyType(found), tuple(repeated)
 
 
 @bounded_cache(2048, size=first_size)

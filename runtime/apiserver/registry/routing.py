@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.field_errors import quoted
+from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.registry.definitions import Registry, ResourceDefinition
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
 from kcm.runtime.apiserver.registry.subresources import OF_RUNNING_CONTAINERS
@@ -31,6 +32,17 @@ class ResourceRoute(NamedTuple):
     subresource: str
 
 
+class NeedsContainerError(StatusError):
+    """Error (501) of a request that needs a running container, such as pods/exec. route: what the request addresses."""
+
+    def __init__(self, route: ResourceRoute) -> None:
+        subject = f"{route.definition.name}/{route.subresource}"
+        super().__init__(
+            501, "NotImplemented", f"{subject} is not supported: the pods of this cluster run no containers", {}
+        )
+        self.route = route
+
+
 FindRoute = Callable[[RequestInfo], ResourceRoute | None]
 """Finds the resource that serves a request; None if no resource serves it."""
 
@@ -38,8 +50,8 @@ FindRoute = Callable[[RequestInfo], ResourceRoute | None]
 def route(registry: Registry, info: RequestInfo) -> ResourceRoute:
     """Return the resource that serves a request.
 
-    Raises StatusError: 404 if nothing is served at the path, 501 if the request needs running containers, 503 if
-    another server serves the group version, 400 if the name cannot be part of a path.
+    Raises StatusError: 404 if nothing is served at the path, 501 if the request needs running containers
+    (NeedsContainerError), 503 if another server serves the group version, 400 if the name cannot be part of a path.
     """
     found: ResourceRoute | None = registry.routes.get(info.path)
     if found is None:
@@ -66,10 +78,10 @@ def _find(registry: Registry, info: RequestInfo) -> ResourceRoute:
     definition = registry.find(info.group, info.version, info.resource)
     if definition is None:
         raise status_errors.no_such_path(_not_served(registry, info))
-    if info.subresource in OF_RUNNING_CONTAINERS.get(definition.name, ()):
-        raise status_errors.needs_container(definition.name, info.subresource)
-    _check_object_path(definition, info)
     namespace = info.namespace if info.in_namespace else ""
+    if info.subresource in OF_RUNNING_CONTAINERS.get(definition.name, ()):
+        raise NeedsContainerError(ResourceRoute(definition, namespace, info.name, info.subresource))
+    _check_object_path(definition, info)
     # The name in the path, not info.name, which may come from a field selector.
     return ResourceRoute(definition, namespace, info.parts[1] if len(info.parts) > 1 else "", info.subresource)
 

@@ -49,7 +49,7 @@ SUBRESOURCES: Mapping[str, Subresource] = {
 }
 
 # Subresources that upstream proxies to kubelets and pods, by resource. Discovery contains them; requests are refused,
-# because no containers run here.
+# because no containers run here, but those with a kind pass admission first.
 OF_RUNNING_CONTAINERS: Mapping[str, Mapping[str, Subresource]] = {
     "pods": {
         "attach": _stream("PodAttachOptions"),

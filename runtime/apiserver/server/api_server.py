@@ -34,7 +34,7 @@ from kcm.runtime.apiserver.errors import status_errors
 from kcm.runtime.apiserver.errors.status_errors import StatusError
 from kcm.runtime.apiserver.presentation.presentation import Presentation
 from kcm.runtime.apiserver.registry.request_info import RequestInfo
-from kcm.runtime.apiserver.registry.routing import ResourceRoute, route
+from kcm.runtime.apiserver.registry.routing import NeedsContainerError, ResourceRoute, route
 from kcm.runtime.apiserver.registry.users import ADMIN, ALLOWED, NOBODY, Authorize, Decision, User, allow_all
 from kcm.runtime.apiserver.server.handlers import Handlers
 from kcm.runtime.apiserver.server.opened_store import open_store
@@ -46,6 +46,7 @@ from kcm.runtime.apiserver.storage.sizes import TooLargeError
 from kcm.runtime.apiserver.storage.store import Store
 from kcm.runtime.apiserver.storage.watches import CacheWatcher
 from kcm.runtime.apiserver.verbs.component_statuses import Components, lease_problem
+from kcm.runtime.apiserver.verbs.connect import admit_connect
 from kcm.runtime.apiserver.verbs.watch import watch
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.scheduling.clock import WallClock
@@ -289,7 +290,12 @@ class ApiServer:
             if cluster.allowance is not None:
                 cluster.allowance.left = AT_ONCE
         try:
-            call = RoutedRequest(route(self.registry, info), request, user, remarks)
+            try:
+                found = route(self.registry, info)
+            except NeedsContainerError as err:
+                admit_connect(cluster, info, RoutedRequest(err.route, request, user, remarks))
+                raise
+            call = RoutedRequest(found, request, user, remarks)
             if remarks is not None and request.method == "HEAD":  # authorized as a get, but not served
                 raise status_errors.method_not_allowed()
             if call.definition.deprecation:
