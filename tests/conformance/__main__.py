@@ -78,7 +78,7 @@ def conformance(arguments: argparse.Namespace, binary: Path, home: Path) -> int:
         chosen = [spec for spec in every if re.search(arguments.focus, spec)]
         if not arguments.all:
             chosen = [spec for spec in chosen if spec in expected.passes]
-        if arguments.cluster in ("embedded", "gated") and not arguments.webhooks:
+        if not arguments.webhooks:
             chosen = [spec for spec in chosen if not has_webhook(spec)]
         try:
             for result in run_all(suite, chosen, expected, arguments):

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kcm.actors.controllers.built_in import BUILT_IN
+from tests.conformance.provisioner import provisioning
 from tests.e2e.kubectl import Api
 from tests.e2e.programs import Program, ending, free_port, managing, spawn, until
 from tests.e2e.real_server import RealServer, real_server
@@ -32,6 +33,7 @@ APISERVER_FLAGS = (
     "--allow-privileged=true",
     f"--advertise-address={ADDRESS}",  # the endpoint of Service default/kubernetes may not be on loopback
     "--endpoint-reconciler-type=lease",
+    "--enable-aggregator-routing=true",  # connect to the pods of webhooks: there is no kube-proxy for cluster IPs
 )
 # A kubelet's address is that of the interface with the default route, and may not be loopback.
 OWN_NETWORK = " && ".join(
@@ -130,6 +132,7 @@ def enter_own_network(arguments: Sequence[str]) -> None:
 def _control_plane(directory: Path, assets: Path) -> Iterator[RealServer]:
     with ExitStack() as stack:
         server = stack.enter_context(real_server(directory, assets, *APISERVER_FLAGS, disabled=()))
+        stack.enter_context(provisioning(server.kubeconfig))
         stack.enter_context(_scheduler(server))
         for number in range(NODES):
             stack.enter_context(_kubemark(server, number))
@@ -159,6 +162,8 @@ def _kubemark(server: RealServer, number: int) -> Iterator[Program]:
         f"--kubelet-port={free_port()}",
         f"--kubelet-read-only-port={free_port()}",
         "--use-host-image-service=false",
+        f"--node-labels=topology.kubernetes.io/zone=zone-{number}",
+        "--extended-resources=ephemeral-storage=100Gi",  # kubemark reports 0 otherwise
     ]
     program = spawn(command, server.directory / f"kubemark-{number}.log")
     try:

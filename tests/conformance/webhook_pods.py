@@ -85,12 +85,14 @@ def _run(api: Api, program: Path, directory: Path, over: threading.Event) -> Non
     running: dict[str, ExitStack] = {}  # by the pod's uid
     while not over.wait(GLANCE):
         try:
-            pods = {pod["metadata"]["uid"]: pod for pod in api.get("/api/v1/pods")["items"]}
+            pods = {pod["metadata"]["uid"]: pod for pod in api.get("/api/v1/pods")["items"] if not _terminating(pod)}
+            for uid in running.keys() - pods.keys():  # first, since the next webhook listens on the same port
+                running.pop(uid).close()
             for uid, pod in pods.items():
                 wanted = wanted_by(pod)
                 if wanted is not None and uid not in running:
                     place = directory / uid
-                    place.mkdir(parents=True)
+                    place.mkdir(parents=True, exist_ok=True)
                     _write_account(api, place)
                     command = [str(program), *_with_keys(api, wanted, place)]
                     running[uid] = _started(wanted.address, command, api, place)
@@ -99,10 +101,12 @@ def _run(api: Api, program: Path, directory: Path, over: threading.Event) -> Non
                     api.request("PATCH", path, {"metadata": {"annotations": annotations}}, type=MERGE)
         except OSError:
             continue  # the server is starting, or has ended
-        for uid in running.keys() - pods.keys():
-            running.pop(uid).close()
     for webhook in running.values():
         webhook.close()
+
+
+def _terminating(pod: Object) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
 
 
 def _with_keys(api: Api, wanted: Wanted, place: Path) -> list[str]:
@@ -131,11 +135,7 @@ def _started(address: str, command: list[str], api: Api, place: Path) -> ExitSta
     environ = {"KUBERNETES_SERVICE_HOST": server.hostname or "", "KUBERNETES_SERVICE_PORT": str(server.port)}
     whole = ["unshare", "--mount", "sh", "-c", IN_A_POD, "sh", str(place), *command]
     with ExitStack() as stack:
-        _set_address("add", address)
-        stack.callback(_set_address, "del", address)
+        # kubemark gives all pods this address, so it is not removed before the network namespace ends.
+        subprocess.run(["ip", "address", "replace", f"{address}/32", "dev", "lo"], check=True)
         stack.enter_context(ending(spawn(whole, place / "agnhost.log", environ={**os.environ, **environ})))
         return stack.pop_all()
-
-
-def _set_address(command: str, address: str) -> None:
-    subprocess.run(["ip", "address", command, f"{address}/32", "dev", "lo"], check=True)
