@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tests.actors.explanation.blind_cluster import CLUSTER
+from tests.actors.explanation.blind_fifth import FIFTH
+from tests.actors.explanation.blind_fifth_held_back import FIFTH_HELD_BACK
 from tests.actors.explanation.blind_fourth import FOURTH, HELD_BACK
 from tests.actors.explanation.blind_placement import PLACEMENT
 from tests.actors.explanation.blind_refusals import REFUSALS
@@ -22,5 +24,8 @@ SETS: Mapping[str, Sequence[BlindScenario]] = {
     "third": THIRD,
     "fourth": FOURTH,
     "held-back": HELD_BACK,
+    "fifth": FIFTH,
+    "fifth-held-back": FIFTH_HELD_BACK,
 }
-BLIND = tuple(scenario for scenarios in SETS.values() for scenario in scenarios)
+NOT_SCORED_YET = ("fifth", "fifth-held-back")  # no test requires that they are explained correctly
+BLIND = tuple(scenario for name, scenarios in SETS.items() if name not in NOT_SCORED_YET for scenario in scenarios)

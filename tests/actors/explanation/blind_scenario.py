@@ -157,6 +157,16 @@ def service(
     return "Service", name
 
 
+def ingress(scene: Scene, name: str, backend: str, port: int) -> tuple[str, str]:
+    """Create an Ingress with one path, which leads to a port of a Service."""
+    target = {"service": {"name": backend, "port": {"number": port}}}
+    paths = [{"path": "/", "pathType": "Prefix", "backend": target}]
+    body = {"rules": [{"host": f"{backend}.example.com", "http": {"paths": paths}}]}
+    kind = {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress"}
+    scene.apply({**kind, "metadata": {"name": name}, "spec": body})
+    return "Ingress", name
+
+
 def claim(scene: Scene, name: str, size: str = "10Gi", *, mode: str = "ReadWriteOnce", **spec: Any) -> tuple[str, str]:
     body = {"accessModes": [mode], "resources": {"requests": {"storage": size}}, **spec}
     scene.apply({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": body})
@@ -255,6 +265,13 @@ def report(scene: Scene, pod: Object, *containers: Object, phase: str = "Pending
     ]
     status = {"phase": phase, "startTime": since, "conditions": conditions, "containerStatuses": states}
     scene.merge("Pod", pod["metadata"]["name"], {"status": status}, subresource="status")
+
+
+def ended(scene: Scene, code: int, reason: str, **more: Any) -> Object:
+    """Return the terminated state of a container that ran for 5 s and ended 2 s ago."""
+    now = scene.cluster.clock.now()
+    times = {"startedAt": format_time(now - 7.0), "finishedAt": format_time(now - 2.0)}
+    return {"exitCode": code, "reason": reason, **times, **more}
 
 
 def event(scene: Scene, obj: Object, reason: str, message: str, *, count: int = 1, source: str = "kubelet") -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kcm.actors.explanation.catalogue import CATALOGUE
 from tests.actors.explanation import blind_healthy_second
-from tests.actors.explanation.blind import BLIND
+from tests.actors.explanation.blind import BLIND, SETS
 from tests.actors.explanation.blind_healthy import Suspicious, explained
 from tests.actors.explanation.trial import run_trial
 
@@ -22,9 +22,10 @@ ON_HOLD = {
 
 
 def test_blind_scenarios_have_unique_names_facts_and_known_codes() -> None:
-    names = [scenario.name for scenario in BLIND]
+    scenarios = [scenario for found in SETS.values() for scenario in found]
+    names = [scenario.name for scenario in scenarios]
     assert len(set(names)) == len(names)
-    assert [scenario.name for scenario in BLIND if not scenario.facts or not scenario.cause] == []
+    assert [scenario.name for scenario in scenarios if not scenario.facts or not scenario.cause] == []
     codes = {code for scenario in BLIND if scenario.code for code in scenario.code.split("|")}
     assert codes <= CATALOGUE.keys()
 
