@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Iterator
 
 import pytest
 import structlog
-from _pytest.assertion.rewrite import AssertionRewritingHook
 from hypothesis import settings
 from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
@@ -23,14 +22,6 @@ from tests.support.work_units import DurationRecorder, UnitScheduling, sort_by_d
 # Compiling the tests with their rewritten assertions takes longer than collecting them, so the result is kept even if
 # PYTHONDONTWRITEBYTECODE is set. The variable still applies to the processes that tests start.
 sys.dont_write_bytecode = False
-
-# pytest rewrites the assertions in each package with an installed plugin, and thus in all modules of kcm, which takes
-# each process two seconds. Only the tests need it. pytest has no public way to revoke the mark. Of kcm, only the plugin
-# has been imported so far.
-for finder in sys.meta_path:
-    if isinstance(finder, AssertionRewritingHook):
-        finder._must_rewrite.discard("kcm")
-
 
 # The same examples in every run, so that only changes cause failures; and no deadline, as machines differ in speed.
 settings.register_profile("kcm", deadline=None, derandomize=True)
