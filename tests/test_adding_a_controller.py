@@ -134,7 +134,10 @@ def importers_of(module: str) -> set[str]:
         name = ".".join(("kcm", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
         if f"{name}.".startswith((f"{module}.", "kcm.actors.simulation.")):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        if module.rpartition(".")[2] not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.ImportFrom):
                 imported = [f"{node.module}.{alias.name}." for alias in node.names]
                 if any(each.startswith(f"{module}.") for each in imported):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from functools import cache
 
 import pytest
 
@@ -30,7 +31,7 @@ def completed(shell: str, line: str) -> list[str]:
         words = [part for word in words for part in word.replace("=", " = ").split(" ")]
     quoted = " ".join(f"'{word}'" for word in words)
     template: Mapping[str, str] = {"bash": BASH, "zsh": ZSH, "fish": FISH}
-    text = template[shell].format(script=SCRIPTS[shell], words=quoted, line=line)
+    text = template[shell].format(script=script_for(shell), words=quoted, line=line)
     options = {"bash": ["--norc", "-c"], "zsh": ["-f", "-c"], "fish": ["--no-config", "-c"]}[shell]
     done = subprocess.run([shell, *options, text], capture_output=True, text=True, timeout=30, check=True)
     last = words[-1]
@@ -40,7 +41,9 @@ def completed(shell: str, line: str) -> list[str]:
     return sorted(found for found in offered if found.startswith(last.rpartition("=")[2]))
 
 
-SCRIPTS = {shell: script(shell, places()) for shell in SHELLS}
+@cache
+def script_for(shell: str) -> str:
+    return script(shell, places())
 
 
 @pytest.mark.parametrize(

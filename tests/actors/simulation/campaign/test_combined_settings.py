@@ -40,7 +40,8 @@ def test_everything_has_the_options_of_its_parts() -> None:
 
 
 def test_users_do_in_everything_what_they_do_in_each_of_its_parts() -> None:
-    kinds = [_first_words(part) - _first_words(EVERYTHING) for part in PARTS]
+    everything = _first_words(EVERYTHING)
+    kinds = [_first_words(part) - everything for part in PARTS]
     assert kinds == [set() for _ in PARTS]
 
 
