@@ -23,14 +23,16 @@ ROOT = Path(__file__).parents[1]
 PACKAGES = ("actors", "runtime", "protocols")  # folders at the top of the repository, packages inside kcm
 
 
-def built(build: str, directory: Path, *, source: Path = ROOT) -> Path:
-    """Build an archive with setuptools, from a copy of the project, because setuptools writes into the project."""
-    copy, target = directory / "kcm", directory / "dist"
-    ignored = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info")
-    shutil.copytree(source, copy, ignore=ignored, symlinks=True)
-    target.mkdir()
+def built(build: str, directory: Path, *, source: Path | None = None) -> Path:
+    """Build an archive with setuptools in `source`, or in a copy of the project, as setuptools writes into it."""
+    target = directory / "dist"
+    if source is None:
+        source = directory / "kcm"
+        ignored = shutil.ignore_patterns(".*", "__pycache__", "build", "dist", "*.egg-info")
+        shutil.copytree(ROOT, source, ignore=ignored, symlinks=True)
+    target.mkdir(parents=True)
     code = f"from setuptools import build_meta; build_meta.{build}({str(target)!r})"
-    subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=copy, capture_output=True, check=True)
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], cwd=source, capture_output=True, check=True)
     (archive,) = target.iterdir()
     return archive
 
@@ -100,7 +102,7 @@ def unpacked(sdist: Path, directory: Path) -> Path:
 @pytest.mark.parametrize("origin", [pytest.param("wheel", marks=pytest.mark.slow), "sdist"])
 def test_installed_distribution_runs_a_cluster(tmp_path: Path, origin: str) -> None:
     """A source distribution is installed as pip does it: a wheel is built from it, and that one is installed."""
-    source = ROOT
+    source = None
     if origin == "sdist":
         source = unpacked(built("build_sdist", tmp_path / "sdist"), tmp_path / "unpacked")
     wheel = built("build_wheel", tmp_path / "wheel", source=source)

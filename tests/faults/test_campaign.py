@@ -23,7 +23,7 @@ from kcm.runtime.faults.vocabulary import OF_CALLS, OF_WEBHOOKS, Fault, FaultKin
 from kcm.runtime.simulation.plan import draw_fault
 from tests.support.examples import test_certificate
 
-SEEDS = int(os.environ.get("KCM_SEEDS", "24"))
+SEEDS = int(os.environ.get("KCM_SEEDS", "16"))
 PARTS = 8
 SHARES = {USUAL.name: 1, EVERYTHING.name: 40}  # divisors of the number of seeds by setting; 10 for other settings
 
@@ -39,7 +39,13 @@ def parts() -> Iterator[tuple[Setting, range]]:
 @pytest.mark.timeout(60 + SEEDS * 5)
 @pytest.mark.parametrize(
     ("setting", "seeds"),
-    [pytest.param(setting, seeds, id=f"{setting.name}-{seeds.start}") for setting, seeds in parts()],
+    [
+        # `everything` is slow: `swarm` has all controllers, too, each seed with some of the trials.
+        pytest.param(
+            setting, seeds, id=f"{setting.name}-{seeds.start}", marks=[pytest.mark.slow] * (setting is EVERYTHING)
+        )
+        for setting, seeds in parts()
+    ],
 )
 def test_seeded_runs_violate_no_invariant(setting: Setting, seeds: range) -> None:
     campaign = run_campaign(setting, seeds)

@@ -83,16 +83,16 @@ def test_a_replica_set_never_makes_a_pod_too_many(
     late_manager(cluster, log, seconds)
     cluster.hollow_nodes()
     cluster.create(REPLICASETS, replica_set(replicas=5))
-    cluster.run_for(4 * seconds + 600.0)
+    cluster.run_for(3 * seconds + 300.0)
     assert len(cluster.list(PODS, "default")) == 5
     assert (made(cluster), deleted(cluster)) == (5, 0)
 
     cluster.merge(REPLICASETS, "default/web", {"spec": {"replicas": 8}})
-    cluster.run_for(4 * seconds + 600.0)
+    cluster.run_for(3 * seconds + 300.0)
     assert (made(cluster), deleted(cluster)) == (8, 0)
 
     cluster.merge(REPLICASETS, "default/web", {"spec": {"replicas": 3}})
-    cluster.run_for(4 * seconds + 600.0)
+    cluster.run_for(3 * seconds + 300.0)
     assert len(cluster.list(PODS, "default")) == 3
     assert (made(cluster), deleted(cluster)) == (8, 5)
 

@@ -17,7 +17,6 @@ from kcm.actors.reconciliation.specs import ControllerSpec, Queue
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.campaign.checks import check, differences
 from kcm.actors.simulation.campaign.command import main
-from kcm.actors.simulation.campaign.domain_settings import NODES_SETTING
 from kcm.actors.simulation.campaign.failure_reports import minimized, must_hold, recorded, report
 from kcm.actors.simulation.campaign.runs import run
 from kcm.actors.simulation.campaign.setting import Setting
@@ -55,10 +54,10 @@ def test_the_command_runs_seeds_and_sums_up(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_another_setting_is_chosen_by_its_name_and_named_in_the_replay(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--setting", "nodes", "--seed", "3"]) == 0
+    assert main(["--setting", "roles", "--seed", "3"]) == 0
     assert "1 run, " in capsys.readouterr().out
-    line = report(run(3, (), setting=NODES_SETTING)).splitlines()[-2]
-    assert line.strip() == 'python -m kcm.simulate --setting nodes --seed 3 --faults ""'
+    line = report(run(3, (), setting=SETTINGS["roles"])).splitlines()[-2]
+    assert line.strip() == 'python -m kcm.simulate --setting roles --seed 3 --faults ""'
 
 
 def test_summary_distinguishes_faults_from_strikes(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,9 +46,18 @@ def test_package_is_the_command() -> None:
     assert (unknown.returncode, unknown.stderr.splitlines()[0]) == (1, "Error: unknown flag: --no-such-flag")
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("options", [(), ("-u",)], ids=["buffered", "unbuffered"])
-def test_command_without_a_reader_ends_without_a_word(command: tuple[str, ...], options: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("options", "command"),
+    [
+        *(pytest.param((), command, id=f"buffered-{' '.join(command)}") for command in COMMANDS),
+        # Both ways of writing help: that of kcm and argparse.
+        *(
+            pytest.param(("-u",), command, id=f"unbuffered-{' '.join(command)}")
+            for command in (COMMANDS[0], COMMANDS[-1])
+        ),
+    ],
+)
+def test_command_without_a_reader_ends_without_a_word(options: tuple[str, ...], command: tuple[str, ...]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     try:

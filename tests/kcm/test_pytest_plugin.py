@@ -21,8 +21,13 @@ def run_pytest(directory: Path, *arguments: str) -> subprocess.CompletedProcess[
     return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False, timeout=50)
 
 
-def test_another_project_has_the_fixtures_and_no_warnings(tmp_path: Path) -> None:
-    done = run_pytest(tmp_path)
+@pytest.mark.parametrize(
+    "assertions",
+    # pytest rewrites the assertions of all of kcm, which takes seconds if PYTHONDONTWRITEBYTECODE is set.
+    ["plain", pytest.param("rewrite", marks=pytest.mark.slow)],
+)
+def test_another_project_has_the_fixtures_and_no_warnings(tmp_path: Path, assertions: str) -> None:
+    done = run_pytest(tmp_path, f"--assert={assertions}")
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 

@@ -223,7 +223,7 @@ def test_a_message_is_a_frozen_value_without_a_dict(message_type: Any) -> None:
 
 @pytest.mark.parametrize("message_type", MESSAGE_TYPES)
 def test_a_message_comes_back_as_it_was_sent(message_type: type) -> None:
-    @settings(max_examples=40)
+    @settings(max_examples=20)  # for each type
     @given(messages_of(message_type))
     def round_trip(message: Any) -> None:
         received = decode(encode(message))

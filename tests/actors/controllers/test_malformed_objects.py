@@ -457,7 +457,7 @@ def create(cluster: SimulatedCluster, table: Table, fields: Object) -> None:
     cluster.create(resource, {**fields, "metadata": metadata})
 
 
-@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 16))])
+@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 16))])
 def test_malformed_objects_fail_no_actor_and_stop_no_other_object(
     cluster: SimulatedCluster, seed: int, logs: LogCapture
 ) -> None:
