@@ -12,9 +12,11 @@ from zlib import crc32
 
 import pytest
 
+from tests.e2e.forks import Forks, forking
 from tests.e2e.kubectl import Api, Kubectl
 from tests.e2e.programs import CONTROLLERS, OF_SERVICES, Manager, hollow_nodes, managing
 from tests.e2e.real_server import RealServer, assets_or_skip, real_server
+from tests.support.work_units import OWN_CLUSTER, unit_of
 
 NEEDS_KUBECTL = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 
@@ -103,7 +105,15 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 @pytest.fixture(scope="module")
 def own_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Cluster that the end-to-end tests of a worker share."""
+    assert unit_of(request.node.nodeid) == OWN_CLUSTER, "add the file to SHARING, so that one worker starts a cluster"
     return request.session.stash.setdefault(OWN, OwnCluster(tmp_path_factory)).site()
+
+
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """Run of the command that ends at once: `forks.run("--help")`."""
+    with forking(tmp_path_factory.mktemp("forks")) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

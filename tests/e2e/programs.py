@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0  # seconds that a condition may take on a busy machine before the test fails
-GLANCE = 0.1  # seconds between two evaluations of a condition
+GLANCE = 0.1  # least seconds between two evaluations of a condition
 CONTROLLERS = ("replicationcontroller-controller", "replicaset-controller", "deployment-controller")
 OF_SERVICES = ("endpoints-controller", "endpointslice-controller", "endpointslice-mirroring-controller")
 
@@ -29,14 +29,18 @@ OF_SERVICES = ("endpoints-controller", "endpointslice-controller", "endpointslic
 def until(
     condition: Callable[[], T | None], what: str, *, within: float = PATIENCE, why: Callable[[], str] = lambda: ""
 ) -> T:
-    """Return the value of the condition as soon as it is true, or fail the test with the text of `why`."""
-    deadline = time.monotonic() + within
+    """Return the value of the condition as soon as it is true, or fail the test with the text of `why`.
+
+    The longer it waits, the less often it evaluates the condition, which may start a process each time.
+    """
+    began = time.monotonic()
     while True:
         answer = condition()
         if answer:
             return answer
-        assert time.monotonic() < deadline, f"not within {within:g} s: {what}\n{why()}"
-        time.sleep(GLANCE)
+        waited = time.monotonic() - began
+        assert waited < within, f"not within {within:g} s: {what}\n{why()}"
+        time.sleep(max(GLANCE, min(waited / 10, 1.0)))
 
 
 def stays(condition: Callable[[], object], what: str, *, seconds: float) -> None:

@@ -6,8 +6,6 @@ import json
 import os
 import re
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +14,9 @@ import pytest
 import yaml
 
 from tests.e2e.conftest import Site
+from tests.e2e.forks import Forks
 from tests.e2e.kubectl import Api, Kubectl
-from tests.e2e.programs import ROOT, ending, run_kcm, until
+from tests.e2e.programs import ending, run_kcm, until
 from tests.e2e.scenarios import until_status, workload
 
 
@@ -52,11 +51,6 @@ class Surroundings:
 def surroundings(tmp_path: Path, own_cluster: Site) -> Iterator[Surroundings]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield Surroundings(tmp_path, own_cluster, listening.getsockname()[1])
-
-
-def run(*arguments: str, within: float = 60.0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "kcm.actors.command", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=within, cwd=ROOT, check=False)
 
 
 SERVING = "--secure-port=0"
@@ -148,9 +142,9 @@ SLOW = {"a refused connection", "a server that speaks no TLS"}  # for 10 s it ma
     [pytest.param(*case, id=name, marks=[pytest.mark.slow] * (name in SLOW)) for name, case in REFUSED.items()],
 )
 def test_unusable_arguments_are_reported_in_one_line(
-    arguments: Callable[[Surroundings], list[str]], complaint: str, surroundings: Surroundings
+    arguments: Callable[[Surroundings], list[str]], complaint: str, surroundings: Surroundings, forks: Forks
 ) -> None:
-    done = run(*arguments(surroundings))
+    done = forks.run(*arguments(surroundings))
     assert done.returncode == 1
     complaints = [line for line in done.stderr.splitlines() if line.startswith(("E", "Error:"))]
     assert len(complaints) == 1, done.stderr
@@ -171,53 +165,55 @@ def test_unusable_arguments_are_reported_in_one_line(
         ("--fault-plan", "faults: [", ":1:10: not YAML: "),
     ],
 )
-def test_unusable_file_is_reported_before_anything_starts(flag: str, text: str, complaint: str, tmp_path: Path) -> None:
+def test_unusable_file_is_reported_before_anything_starts(
+    flag: str, text: str, complaint: str, tmp_path: Path, forks: Forks
+) -> None:
     bad = tmp_path / "bad"
     bad.write_text(text)
-    done = run(f"{flag}={bad}", SERVING, f"--embedded-dir={tmp_path / 'kcm'}")
+    done = forks.run(f"{flag}={bad}", SERVING, f"--embedded-dir={tmp_path / 'kcm'}")
     assert done.returncode == 1
     assert f"{bad}{complaint}" in done.stderr
     assert not (tmp_path / "kcm").exists()
     assert bad.read_text() == text
 
 
-def test_an_unknown_controller_is_refused_with_those_that_are_known() -> None:
-    done = run("--controllers=*,-nosuch")
+def test_an_unknown_controller_is_refused_with_those_that_are_known(forks: Forks) -> None:
+    done = forks.run("--controllers=*,-nosuch")
     assert done.returncode == 1
     first, known = done.stderr.splitlines()
     assert first == 'Error: "nosuch" is not in the list of known controllers'
     assert {"deployment-controller", "token-cleaner-controller"} <= set(known.partition(": ")[2].split(", "))
 
 
-def test_a_file_that_may_not_be_read_is_named(surroundings: Surroundings) -> None:
+def test_a_file_that_may_not_be_read_is_named(surroundings: Surroundings, forks: Forks) -> None:
     path = surroundings.file("secret", "")
     path.chmod(0)
     if os.access(path, os.R_OK):
         pytest.skip("who runs this may read everything")
-    done = run(f"--kubeconfig={path}", SERVING)
+    done = forks.run(f"--kubeconfig={path}", SERVING)
     assert done.returncode == 1
     assert "secret: permission denied" in done.stderr
 
 
-def test_the_embedded_cluster_logs_in_the_format_that_was_asked_for(surroundings: Surroundings) -> None:
+def test_the_embedded_cluster_logs_in_the_format_that_was_asked_for(surroundings: Surroundings, forks: Forks) -> None:
     refused = surroundings.file(
         "refused.yml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: none}\n"
     )
     own = f"--embedded-dir={surroundings.directory / 'kcm'}"
-    done = run(own, SERVING, f"--apply={refused}", "--hollow-nodes=0", "--logging-format=json")
+    done = forks.run(own, SERVING, f"--apply={refused}", "--hollow-nodes=0", "--logging-format=json")
     assert done.returncode == 1
     lines = [json.loads(line) for line in done.stderr.splitlines()]
     assert {None, "embedded-apiserver"} <= {line.get("logger") for line in lines}
     assert lines[-1]["err"].endswith('namespaces "none" not found')
 
 
-def test_help_lists_all_groups_of_flags_and_version_is_printed() -> None:
-    done = run("--help")
+def test_help_lists_all_groups_of_flags_and_version_is_printed(forks: Forks) -> None:
+    done = forks.run("--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "Usage:\n  kcm [flags]\n" in done.stdout
     for flag in ("--kubeconfig", "--controllers", "--leader-elect", "--embedded-dir", "--apply", "--hollow-nodes"):
         assert f"\n      {flag}" in done.stdout
-    done = run("--version")
+    done = forks.run("--version")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("Kubernetes v1.36.")
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import resource
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.forks import Forks
 from tests.e2e.kubectl import Api
-from tests.e2e.programs import ROOT, ending, run_kcm, until
+from tests.e2e.programs import ending, run_kcm, until
 
 PLAN = """
 seed: 7
@@ -23,12 +22,7 @@ faults:
 SILENT = "hollow.kcm.dev/silent"
 
 
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-P", "-m", "kcm.actors.command", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
-
-
-def test_run_with_faults_completes_and_its_journal_contains_them(tmp_path: Path) -> None:
+def test_run_with_faults_completes_and_its_journal_contains_them(tmp_path: Path, forks: Forks) -> None:
     plan, journal, directory = tmp_path / "plan.yml", tmp_path / "journal", tmp_path / "kcm"
     plan.write_text(PLAN)
     flags = (
@@ -62,12 +56,12 @@ def test_run_with_faults_completes_and_its_journal_contains_them(tmp_path: Path)
     assert "InjectedError: crashed by the fault plan" in output
     assert '"faults are over"' in output
 
-    shown = run("journal", "show", str(journal), "--actor", "controller:deployment-controller")
+    shown = forks.run("journal", "show", str(journal), "--actor", "controller:deployment-controller")
     assert shown.returncode == 0, shown.stderr
     assert "Create apps/v1/replicasets default/redis-" in shown.stdout
-    failed = run("journal", "show", str(journal), "--actor", "controller-manager")
+    failed = forks.run("journal", "show", str(journal), "--actor", "controller-manager")
     assert "ActorFailed name=controller:deployment-controller incarnation=1" in failed.stdout
-    replayed = run("journal", "replay", str(journal), "--actor", "controller:deployment-controller")
+    replayed = forks.run("journal", "replay", str(journal), "--actor", "controller:deployment-controller")
     assert replayed.returncode == 0, replayed.stdout + replayed.stderr
     assert "No difference." in replayed.stdout
 
@@ -83,29 +77,31 @@ def test_run_with_faults_completes_and_its_journal_contains_them(tmp_path: Path)
     ],
 )
 def test_a_plan_that_may_not_or_cannot_be_used_is_one_line(
-    tmp_path: Path, flags: tuple[str, ...], plan: str, error: str
+    tmp_path: Path, flags: tuple[str, ...], plan: str, error: str, forks: Forks
 ) -> None:
     path = tmp_path / "plan.yml"
     path.write_text(plan)
-    done = run(f"--fault-plan={path}", f"--embedded-dir={tmp_path / 'kcm'}", "--secure-port=0", *flags)
+    done = forks.run(f"--fault-plan={path}", f"--embedded-dir={tmp_path / 'kcm'}", "--secure-port=0", *flags)
     assert done.returncode == 1
     assert error in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "kcm").exists()
 
 
-def test_a_journal_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+def test_a_journal_that_cannot_be_written_is_one_line(tmp_path: Path, forks: Forks) -> None:
     journal = tmp_path / "none" / "journal"
-    done = run(f"--journal={journal}", f"--embedded-dir={tmp_path / 'kcm'}", "--secure-port=0", "--hollow-nodes=0")
+    done = forks.run(
+        f"--journal={journal}", f"--embedded-dir={tmp_path / 'kcm'}", "--secure-port=0", "--hollow-nodes=0"
+    )
     assert done.returncode == 1
     assert f"cannot write the journal {journal}: No such file or directory" in done.stderr
     assert not (tmp_path / "kcm").exists()
 
 
-def test_a_journal_takes_no_other_files_place_and_nothing_is_started(tmp_path: Path) -> None:
+def test_a_journal_takes_no_other_files_place_and_nothing_is_started(tmp_path: Path, forks: Forks) -> None:
     diary = tmp_path / "diary"
     diary.write_text("dear diary\n")
-    done = run(f"--journal={diary}", f"--embedded-dir={tmp_path / 'kcm'}", "--secure-port=0", "--hollow-nodes=0")
+    done = forks.run(f"--journal={diary}", f"--embedded-dir={tmp_path / 'kcm'}", "--secure-port=0", "--hollow-nodes=0")
     assert done.returncode == 1
     assert f"{diary} is no journal" in done.stderr
     assert "Traceback" not in done.stderr

@@ -15,6 +15,7 @@ import pytest
 
 from kcm.runtime.apiserver.process.launch import launch
 from kcm.runtime.apiserver.process.settings import ServerSettings
+from tests.e2e.kubectl import brief
 
 pytestmark = [
     pytest.mark.e2e,
@@ -49,7 +50,9 @@ class Kubectl:
         return ["kubectl", *flags, *arguments]
 
     def run(self, *arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(self.command(*arguments), input=given, capture_output=True, text=True, timeout=30)
+        return subprocess.run(
+            self.command(*arguments), input=given, capture_output=True, text=True, timeout=30, env=brief()
+        )
 
     def __call__(self, *arguments: str, given: str = "") -> str:
         """Run kubectl and return its output. Fails the test if kubectl fails."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
+import urllib.error
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from tests.e2e.kubectl import Api
 from tests.e2e.programs import (
     CONTROLLERS,
     ROOT,
@@ -49,10 +50,14 @@ def kubectl(kubeconfig: Path, cluster: str, *arguments: str) -> str:
     return done.stdout
 
 
-def data_of(kubeconfig: Path, cluster: str, name: str) -> Any:
+def data_of(kubeconfig: Path, name: str) -> Any:
     """Return the data of a ConfigMap, None if it does not exist."""
-    found = kubectl(kubeconfig, cluster, "get", "configmap", name, "--ignore-not-found", "-o", "json")
-    return json.loads(found).get("data") if found else None
+    try:
+        return Api(kubeconfig).get(f"/api/v1/namespaces/default/configmaps/{name}").get("data")
+    except urllib.error.HTTPError as err:
+        if err.code != 404:
+            raise
+        return None
 
 
 def test_operator_copies_between_two_clusters_and_outlives_one(tmp_path: Path) -> None:
@@ -64,6 +69,7 @@ def test_operator_copies_between_two_clusters_and_outlives_one(tmp_path: Path) -
         with ending(edge.program):
             until_working(edge)
             config = merged({name: folder / "kubeconfig" for name, folder in folders.items()}, tmp_path / "both")
+            on_edge = folders["edge"] / "kubeconfig"
             port = free_port()
             flags = (f"--kubeconfig={config}", "--cluster-contexts=hub=my-hub,edge=my-edge", "--v=1")
             pages = ("--secure-port=0", "--address=127.0.0.1", f"--port={port}")
@@ -75,9 +81,9 @@ def test_operator_copies_between_two_clusters_and_outlives_one(tmp_path: Path) -
                 manager = Manager(operator, f"http://127.0.0.1:{port}")
                 kubectl(config, "hub", "create", "configmap", "settings", "--from-literal=a=1")
                 kubectl(config, "hub", "label", "configmap", "settings", LABEL)
-                until(lambda: data_of(config, "edge", "settings") == {"a": "1"}, "copied", why=operator.text)
+                until(lambda: data_of(on_edge, "settings") == {"a": "1"}, "copied", why=operator.text)
                 kubectl(config, "edge", "delete", "configmap", "settings")
-                until(lambda: data_of(config, "edge", "settings") == {"a": "1"}, "repaired", why=operator.text)
+                until(lambda: data_of(on_edge, "settings") == {"a": "1"}, "repaired", why=operator.text)
                 leases = kubectl(config, "hub", "get", "lease", "copy-operator", "-o", "name")
                 assert leases.strip() == "lease.coordination.k8s.io/copy-operator"
 
@@ -91,9 +97,9 @@ def test_operator_copies_between_two_clusters_and_outlives_one(tmp_path: Path) -
                 again = run_kcm(tmp_path / "edge-again.log", *edge_flags)
                 with ending(again.program):
                     until_working(again)
-                    until(lambda: data_of(config, "edge", "settings") == {"a": "2"}, "caught up", why=operator.text)
+                    until(lambda: data_of(on_edge, "settings") == {"a": "2"}, "caught up", why=operator.text)
                     kubectl(config, "hub", "label", "configmap", "settings", f"{LABEL.partition('=')[0]}-")
-                    until(lambda: data_of(config, "edge", "settings") is None, "deleted", why=operator.text)
+                    until(lambda: data_of(on_edge, "settings") is None, "deleted", why=operator.text)
                 assert operator.terminate() == 0, operator.text()
                 replayed = replay(tmp_path / "journal")
                 assert "No difference." in replayed, replayed
@@ -123,9 +129,10 @@ def test_development_loop_starts_a_cluster_for_each_name(tmp_path: Path) -> None
         started = re.findall(r"started the cluster (\w+): export KUBECONFIG=(\S+)", loop.text())
         assert [name for name, _ in started] == ["hub", "edge"]
         config = merged({name: Path(kubeconfig) for name, kubeconfig in started}, tmp_path / "both")
+        on_edge = Path(dict(started)["edge"])
         kubectl(config, "hub", "create", "configmap", "settings", "--from-literal=a=1")
         kubectl(config, "hub", "label", "configmap", "settings", LABEL)
-        until(lambda: data_of(config, "edge", "settings") == {"a": "1"}, "copied", why=loop.text)
+        until(lambda: data_of(on_edge, "settings") == {"a": "1"}, "copied", why=loop.text)
         edited = OPERATOR.read_text().replace('"labels": COPY}', '"labels": {**COPY, "edited": "yes"}}')
         assert edited != OPERATOR.read_text()
         operator.write_text(edited)

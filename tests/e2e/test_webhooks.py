@@ -114,9 +114,13 @@ def authorities(api: Api) -> frozenset[bytes]:
 
 
 class Load:
-    """Clients that create, read in the other version and delete Certificates, until they are stopped."""
+    """Clients that create, read in the other version and delete Certificates, until they are stopped.
 
-    def __init__(self, api: Api, clients: int) -> None:
+    pause: seconds that a client waits after each Certificate.
+    """
+
+    def __init__(self, api: Api, clients: int, *, pause: float) -> None:
+        self._pause = pause
         self.done: Counter[str] = Counter()
         self.errors: list[str] = []
         self._api, self._stop = api, threading.Event()
@@ -134,7 +138,7 @@ class Load:
 
     def _run(self, client: int) -> None:
         number = 0
-        while not self._stop.is_set():
+        while not self._stop.wait(self._pause):
             number += 1
             name = f"load-{client}-{number}"
             beta = certificate(name, "v1beta1", domain=f"{name}.example.com")
@@ -152,7 +156,9 @@ class Load:
                     self.errors.append(f"{method} {path}: {err!r}")
 
 
-def rotate_under_load(api: Api, program: Program, *, clients: int, rotations: int, within: float) -> Load:
+def rotate_under_load(
+    api: Api, program: Program, *, clients: int, rotations: int, within: float, pause: float = 0.0
+) -> Load:
     """Keep the webhooks under load until the CA was replaced this often. Returns what the clients did."""
     seen, serving = authorities(api), {api.get(SECRET)["data"]["tls.crt"]}
 
@@ -163,7 +169,7 @@ def rotate_under_load(api: Api, program: Program, *, clients: int, rotations: in
         serving.add(api.get(SECRET)["data"]["tls.crt"])
         return len(seen) > rotations and len(now) == 1
 
-    with Load(api, clients) as load:
+    with Load(api, clients, pause=pause) as load:
         until(is_rotated, f"{rotations} CAs replaced", within=within, why=program.text)
     assert load.errors == []
     assert len(serving) > rotations
@@ -185,7 +191,7 @@ def test_webhooks_of_a_program_on_the_embedded_cluster(tmp_path: Path) -> None:
         until(api.alive, "the API server serves", why=program.text)
         await_webhooks(api, program)
         try_webhooks(api, program)
-        load = rotate_under_load(api, program, clients=1, rotations=1, within=45)
+        load = rotate_under_load(api, program, clients=1, rotations=1, within=45, pause=0.05)
         assert min(load.done.values()) > 3
         assert program.terminate() == 0
 

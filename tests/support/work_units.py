@@ -18,6 +18,15 @@ from xdist.scheduler import LoadScopeScheduling
 DEALT = "tests/faults/"  # directory of seeded runs
 BY_CONTRACT = "tests/runtime/apiserver/contracts/test_contracts.py"  # its tests are named [CONTRACT: SCENARIO]
 FIRST = "tests/e2e/"  # directory of tests that wait for processes; the cluster that they share ends with them
+OWN_CLUSTER = "tests/e2e/conftest.py"  # unit of the following files, which share a cluster of three processes
+SHARING = frozenset(
+    f"tests/e2e/test_{name}.py"
+    for name in (
+        *("autoscaling", "command_line", "cron_jobs", "daemon_sets", "deployment", "devices", "disruption_budgets"),
+        *("garbage_collector", "helm", "hollow_pods", "jobs", "namespace", "replication_controller", "resource_quota"),
+        *("services", "stateful_sets", "ttl_after_finished"),
+    )
+)
 RECORDED = Path(__file__).with_name("durations.json")
 SHORTEST = 1.0  # seconds; shorter units are not recorded and run last
 
@@ -25,7 +34,7 @@ SHORTEST = 1.0  # seconds; shorter units are not recorded and run last
 class UnitScheduling(LoadScopeScheduling):
     """Run the tests of a file on one worker, since they share what they started; deal seeded runs to all workers.
 
-    Each contract has servers of its own, so the contracts are dealt, too.
+    The files that share a cluster run on one worker, too. Each contract has servers of its own, so these are dealt.
 
     xdist's own `loadgroup` writes the group into a name that pytest 9.2 does not read any more.
     """
@@ -35,8 +44,10 @@ class UnitScheduling(LoadScopeScheduling):
 
 
 def unit_of(nodeid: str) -> str:
-    """Return the unit of work that a test belongs to: its file, its contract, or itself if it is a seeded run."""
+    """Return the unit of work of a test: its file, its cluster, its contract, or itself if it is a seeded run."""
     file = nodeid.partition("::")[0]
+    if file in SHARING:
+        return OWN_CLUSTER
     if file == BY_CONTRACT:
         return nodeid.partition(": ")[0]
     return nodeid if file.startswith(DEALT) else file
@@ -50,7 +61,7 @@ def sort_by_duration(items: list[pytest.Item]) -> None:
     durations: dict[str, float] = json.loads(RECORDED.read_text())
 
     def place(item: pytest.Item) -> tuple[bool, float]:
-        file = item.nodeid.partition("::")[0]
+        file = unit_of(item.nodeid).partition("::")[0]
         return not file.startswith(FIRST), -durations.get(file, 0.0)
 
     items.sort(key=place)
