@@ -1,5 +1,6 @@
 """Types of the public names, checked by mypy and never run."""
 
+from collections.abc import Iterable
 from typing import Any, assert_type
 
 import kcm
@@ -7,6 +8,8 @@ import kcm.testing
 from kcm import ControllerSystem, Key, Outcome, Reconciliation, make_key, outcomes, tables
 from kcm import NoSuchName as NoSuchName  # type: ignore[attr-defined]  # an unknown name is an error, not Any
 from kcm.commands import patch
+from kcm.runtime.system.actor import Actor, ActorSpec, Context
+from kcm.specs import Change, Pass, Queue, Watch, itself
 from kcm.steps import ensure, finalize, must
 from kcm.testing import SimulatedCluster, parse_faults
 
@@ -132,3 +135,43 @@ def grouped(lister: tables.Lister[dict[str, Any]], key: Key) -> Reconciliation:
     except kcm.CommandFailed as err:
         assert_type(err, outcomes.CommandError)
     return None
+
+
+# Keys of a queue, and what an actor is built with: mistakes are errors of mypy.
+
+Cell = tuple[str, int]
+
+
+class Cells:
+    def reconcile_cell(self, cell: Cell) -> Reconciliation:
+        yield from ()
+        return None
+
+    def sweep(self) -> Reconciliation:
+        yield from ()
+        return None
+
+
+class Counter(Actor):
+    def __init__(self, context: Context, *, start: int) -> None:
+        super().__init__(context)
+
+
+def cells(_change: Change, _tables: kcm.Tables) -> Iterable[Cell]:
+    return ()
+
+
+SPEC = kcm.ControllerSpec(
+    name="cells-controller",
+    build=lambda _context: Cells(),
+    queues=(
+        Queue("cells", reconcile=Cells.reconcile_cell, watches=(Watch(CONFIGMAPS, to=cells),)),
+        Queue("wrong", reconcile=Cells.reconcile_cell, watches=(Watch(CONFIGMAPS, to=itself),)),  # type: ignore[arg-type]
+    ),
+    passes=(
+        Pass("sweep", every=lambda _options: 60.0, run=Cells.sweep),
+        Pass("wrong", every=lambda _options: 60.0, run=Cells.reconcile_cell),  # type: ignore[arg-type]
+    ),
+)
+RIGHT = ActorSpec(name="counter", build=lambda context: Counter(context, start=1))
+WRONG = ActorSpec(name="counter", build=lambda context: Counter(context, begin=1))  # type: ignore[call-arg]

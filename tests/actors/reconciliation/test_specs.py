@@ -1,11 +1,8 @@
-"""Mistakes in a spec that mypy and the constructors refuse."""
+"""Mistakes in a spec that the constructors refuse. tests/kcm/typed.py contains those that mypy refuses."""
 
 from __future__ import annotations
 
 import inspect
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,68 +13,6 @@ from kcm.actors.reconciliation import Watch, itself
 from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
 from kcm.protocols.messages.outcomes import Invalid
 from kcm.protocols.resources import PODS
-
-ROOT = Path(__file__).parents[3]
-SOURCE = """
-from collections.abc import Iterable
-
-from kcm.actors.reconciliation import Change, Reconciliation, Watch, itself
-from kcm.actors.reconciliation.specs import ControllerSpec, Pass, Queue
-from kcm.protocols.messages.outcomes import Invalid
-from kcm.protocols.resources import PODS
-from kcm.runtime.system.actor import Actor, Context
-from kcm.runtime.system.actor import ActorSpec
-from kcm.runtime.tables.tables import Tables
-
-Cell = tuple[str, int]
-
-
-class Cells:
-    def reconcile_cell(self, cell: Cell) -> Reconciliation:
-        yield from ()
-        return None
-
-    def sweep(self) -> Reconciliation:
-        yield from ()
-        return None
-
-
-class Counter(Actor):
-    def __init__(self, context: Context, *, start: int) -> None:
-        super().__init__(context)
-
-
-def cells(_change: Change, _tables: Tables) -> Iterable[Cell]:
-    return ()
-
-
-SPEC = ControllerSpec(
-    name="cells-controller",
-    build=lambda _context: Cells(),
-    queues=(
-        Queue("cells", reconcile=Cells.reconcile_cell, watches=(Watch(PODS, to=cells),)),
-        Queue("wrong", reconcile=Cells.reconcile_cell, watches=(Watch(PODS, to=itself),)),  # error
-    ),
-    passes=(
-        Pass("sweep", every=lambda _options: 60.0, run=Cells.sweep),
-        Pass("wrong", every=lambda _options: 60.0, run=Cells.reconcile_cell),  # error
-    ),
-)
-RIGHT = ActorSpec(name="counter", build=lambda context: Counter(context, start=1))
-WRONG = ActorSpec(name="counter", build=lambda context: Counter(context, begin=1))  # error
-"""
-
-
-def test_mypy_checks_the_keys_of_a_queue_and_what_an_actor_is_built_with(tmp_path: Path) -> None:
-    if not (ROOT / ".mypy_cache").exists():
-        pytest.skip("mypy would check everything anew; bin/run-tests has run it before")
-    pytest.importorskip("mypy")
-    path = tmp_path / "cells.py"
-    path.write_text(SOURCE)
-    command = [sys.executable, "-m", "mypy", "--no-error-summary", "--follow-imports=silent", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False, timeout=300)
-    found = [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line]
-    assert found == [n for n, line in enumerate(SOURCE.splitlines(), 1) if line.endswith("# error")], done.stdout
 
 
 def test_queues_with_the_same_name_are_refused() -> None:
