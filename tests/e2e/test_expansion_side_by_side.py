@@ -159,6 +159,9 @@ def labelled(scene: Scene) -> None:
         scene.kubectl.apply(labelled)
         time.sleep(1.0)
     scene.until_events("pod labelled-a", "pod labelled-b", "pod labelled-c")
+    # Without the driver each pod would be evaluated again, in an order that both managers leave to chance.
+    scene.kubectl("delete", "pods", "labelled-a", "labelled-b", "labelled-c", "--force", "--grace-period=0")
+    time.sleep(1.0)
     scene.kubectl("delete", "csidriver", "example.com")
 
 
