@@ -25,7 +25,7 @@ DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 _DELETION_COST = re.compile(r"-[0-9]+|0|[1-9][0-9]*")
 
 
-class PodFacts(Struct, frozen=True, kw_only=True):
+class PodFacts(Struct, frozen=True, kw_only=True, gc=False):
     """Facts of one version of a pod. Times are Unix seconds.
 
     labels: pods with equal labels share one mapping, so that a result can be cached by the identity of the mapping.
