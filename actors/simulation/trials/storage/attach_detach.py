@@ -199,7 +199,8 @@ def superfluous(cluster: SimulatedCluster) -> Iterator[str]:
 
     As upstream, a restarted controller ignores a VolumeAttachment if its volume no longer exists, or if its CSI driver
     does not require attachment because the CSIDriver object was created later. So such a volume is included only while
-    a running controller will reconcile it: one that has requested or recovered the attachment detaches it.
+    a running controller will reconcile it: one that has requested or recovered the attachment detaches it. It does so
+    too, as upstream, if a recovered VolumeAttachment has been deleted in the meantime.
     """
     view, pending = _View(cluster), _pending(cluster)
     for attachment in view.attachments.values():
@@ -216,6 +217,14 @@ def superfluous(cluster: SimulatedCluster) -> Iterator[str]:
             if not has_out_of_service_taint(node) and not _is_lost(node):
                 continue
         yield f"volume {source} is still attached to {name}"
+    needed = {_unique(view.volumes[name]) for name in view.needed}
+    for unique in pending:
+        exists = any(
+            name_of(attachment) == attachment_of(unique, attachment["spec"]["nodeName"])
+            for attachment in view.attachments.values()
+        )
+        if unique not in needed and not exists:
+            yield f"the controller has yet to detach {unique}"
 
 
 def _pending(cluster: SimulatedCluster) -> list[str]:
