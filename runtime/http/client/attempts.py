@@ -138,6 +138,7 @@ class Handle:
         "_timeout",
         "attempt",
         "curl",
+        "delivered",
         "status",
         "streams",
         "tls",
@@ -160,6 +161,7 @@ class Handle:
         self.tls, self._now, self._streaming, self.streams = tls, now, streaming, streaming is not None
         self.attempt: HttpAttempt | None = None
         self.status = 0  # status of the last head that arrived; only set when streaming
+        self.delivered = -math.inf  # when a part of the body was delivered last, by the loop's time
         self._parts: list[bytes] = []  # of the body
         self._head: list[bytes] = []  # lines
         self._method, self._body, self._timeout, self._fresh = "GET", b"", -1, False

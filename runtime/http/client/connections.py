@@ -18,6 +18,10 @@ from kcm.runtime.http.client.readiness import new_readiness
 
 MOST_FREE = 64  # handles
 MOST_KEPT = 256  # connections, those in use included
+# Seconds for which nothing is read of a body that arrives in parts, after a part that was delivered less than BUSY
+# seconds after the part before. A watch event on its own costs a third more than one of several, because each delivery
+# wakes two threads.
+GATHER, BUSY = 0.01, 0.025
 REMOVE: int = pycurl.POLL_REMOVE
 
 
@@ -48,6 +52,7 @@ class Connections:
         self._began = False  # an attempt has begun that libcurl has not processed
         self._is_due = False  # a call of _process() is scheduled
         self._alarm: asyncio.TimerHandle | None = None
+        self._rests = False  # some descriptors rest
         self._closed = False
 
     def begin(self, attempt: HttpAttempt, now: float) -> None:
@@ -159,6 +164,7 @@ class Connections:
                     attempt.on_refusal()
                 continue
             received = handle.take()
+            self._gather(handle)
             try:
                 attempt.on_chunk(received)
             except Exception as err:
@@ -166,6 +172,21 @@ class Connections:
                 if attempt.handle is not None:
                     self._release(handle)
                     attempt.on_end(attempt)
+
+    def _gather(self, handle: Handle) -> None:
+        """Read no more of a busy body for a moment, so that what arrives meanwhile is delivered together."""
+        now, before = self._loop.time(), handle.delivered
+        handle.delivered = now
+        if now - before < BUSY:
+            self._readiness.rest(handle.curl.getinfo(pycurl.ACTIVESOCKET))
+            if not self._rests:
+                self._rests = True
+                self._loop.call_later(GATHER, self._resume)
+
+    def _resume(self) -> None:
+        self._rests = False
+        if not self._closed:
+            self._readiness.resume()
 
     def _end(self, curl: pycurl.Curl, failure: tuple[int, str] | None) -> None:
         handle = self._handles.get(curl)

@@ -22,6 +22,12 @@ class SocketReadiness(Protocol):
     def watch(self, descriptor: int, wanted: int) -> None:
         """Watch a descriptor for READ or WRITE or both. 0 ends the watch; required before the descriptor is closed."""
 
+    def rest(self, descriptor: int) -> None:
+        """Do not report that a watched descriptor can be read, until resume()."""
+
+    def resume(self) -> None:
+        """Watch all descriptors as requested."""
+
     def close(self) -> None: ...
 
 
@@ -31,12 +37,36 @@ class LoopReadiness:
     def __init__(self, loop: asyncio.AbstractEventLoop, act: Act, after_all: Callable[[], None]) -> None:
         self._loop, self._act, self._after_all = loop, act, after_all
         self._watched: dict[int, int] = {}
+        self._resting: set[int] = set()
         self._is_due = False  # a call of after_all is scheduled
 
     def watch(self, descriptor: int, wanted: int) -> None:
-        had = self._watched.pop(descriptor, 0)
+        had = self._reported(descriptor)
+        self._watched.pop(descriptor, None)
         if wanted:
             self._watched[descriptor] = wanted
+        else:
+            self._resting.discard(descriptor)
+        self._change(descriptor, had)
+
+    def rest(self, descriptor: int) -> None:
+        if descriptor in self._watched:
+            had = self._reported(descriptor)
+            self._resting.add(descriptor)
+            self._change(descriptor, had)
+
+    def resume(self) -> None:
+        while self._resting:
+            descriptor = next(iter(self._resting))
+            had = self._reported(descriptor)
+            self._resting.discard(descriptor)
+            self._change(descriptor, had)
+
+    def _reported(self, descriptor: int) -> int:
+        return self._watched.get(descriptor, 0) & (WRITE if descriptor in self._resting else READ | WRITE)
+
+    def _change(self, descriptor: int, had: int) -> None:
+        wanted = self._reported(descriptor)
         changed = had ^ wanted
         if changed & READ:
             if wanted & READ:
@@ -77,21 +107,38 @@ if hasattr(select, "epoll"):  # Linux
         def __init__(self, loop: asyncio.AbstractEventLoop, act: Act, after_all: Callable[[], None]) -> None:
             self._loop, self._act, self._after_all = loop, act, after_all
             self._watched: dict[int, int] = {}
+            self._resting: set[int] = set()
             self._epoll = select.epoll()
             loop.add_reader(self._epoll.fileno(), self._tell)
 
         def watch(self, descriptor: int, wanted: int) -> None:
             watched = self._watched
             if not wanted:
+                self._resting.discard(descriptor)
                 if watched.pop(descriptor, 0):
                     self._epoll.unregister(descriptor)
                 return
-            events = (select.EPOLLIN if wanted & READ else 0) | (select.EPOLLOUT if wanted & WRITE else 0)
             if descriptor in watched:
-                self._epoll.modify(descriptor, events)
+                watched[descriptor] = wanted
+                self._epoll.modify(descriptor, self._events(descriptor))
             else:
-                self._epoll.register(descriptor, events)
-            watched[descriptor] = wanted
+                watched[descriptor] = wanted
+                self._epoll.register(descriptor, self._events(descriptor))
+
+        def rest(self, descriptor: int) -> None:
+            if descriptor in self._watched:
+                self._resting.add(descriptor)
+                self._epoll.modify(descriptor, self._events(descriptor))
+
+        def resume(self) -> None:
+            while self._resting:
+                descriptor = self._resting.pop()
+                self._epoll.modify(descriptor, self._events(descriptor))
+
+        def _events(self, descriptor: int) -> int:
+            wanted = self._watched[descriptor]
+            reads = wanted & READ and descriptor not in self._resting
+            return (select.EPOLLIN if reads else 0) | (select.EPOLLOUT if wanted & WRITE else 0)
 
         def close(self) -> None:
             if not self._epoll.closed:
@@ -99,6 +146,7 @@ if hasattr(select, "epoll"):  # Linux
                     self._loop.remove_reader(self._epoll.fileno())
                 self._epoll.close()
             self._watched.clear()
+            self._resting.clear()
 
         def _tell(self) -> None:
             for descriptor, events in self._epoll.poll(0, AT_ONCE):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import select
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -12,10 +14,59 @@ from aiohttp import web
 
 from kcm.runtime.client.api import Request, Response
 from kcm.runtime.http.client import connections
-from kcm.runtime.http.client.readiness import LoopReadiness
+from kcm.runtime.http.client.readiness import READ, LoopReadiness, SocketReadiness, new_readiness
 
 Connect = Callable[..., Any]
 PATIENCE = 10.0
+
+
+class Reported:
+    """Records the events that a SocketReadiness reports, and reads what has arrived."""
+
+    def __init__(self, make: Callable[..., SocketReadiness]) -> None:
+        self.ours, self.theirs = socket.socketpair()
+        self.ours.setblocking(False)
+        self.read = b""
+        self.readiness = make(asyncio.get_running_loop(), self._act, lambda: None)
+        self.readiness.watch(self.ours.fileno(), READ)
+
+    def _act(self, descriptor: int, events: int) -> None:
+        assert (descriptor, events) == (self.ours.fileno(), READ)
+        self.read += self.ours.recv(100)
+
+    async def after(self, data: bytes) -> bytes:
+        """Send data, and return what has been read of all data soon after."""
+        self.theirs.sendall(data)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        return self.read
+
+    def close(self) -> None:
+        self.readiness.watch(self.ours.fileno(), 0)
+        self.readiness.close()
+        self.ours.close()
+        self.theirs.close()
+
+
+@pytest.mark.parametrize("make", [LoopReadiness, new_readiness])
+def test_resting_socket_is_read_again_after_resume(make: Callable[..., SocketReadiness]) -> None:
+    async def rest() -> None:
+        reported = Reported(make)
+        readiness, descriptor = reported.readiness, reported.ours.fileno()
+        assert await reported.after(b"a") == b"a"
+        readiness.rest(descriptor)
+        assert await reported.after(b"b") == b"a"
+        readiness.watch(descriptor, READ)  # libcurl repeats its request
+        assert await reported.after(b"c") == b"a"
+        readiness.resume()
+        assert await reported.after(b"") == b"abc"
+        readiness.rest(descriptor)
+        readiness.watch(descriptor, 0)  # the connection has ended, and another one gets its descriptor
+        readiness.watch(descriptor, READ)
+        assert await reported.after(b"d") == b"abcd"
+        reported.close()
+
+    asyncio.run(rest())
 
 
 @pytest.mark.skipif(not hasattr(select, "epoll"), reason="the loop watches all descriptors here anyway")
@@ -42,3 +93,20 @@ def test_loop_watches_sockets_without_epoll(connect: Connect, loopback: Any, mon
     while not isinstance(item := received.get(timeout=PATIENCE), Response):
         lines += item
     assert (lines, item) == (b"0\n1\n2\n", Response(status=200))
+
+
+def test_lines_of_a_busy_watch_are_delivered_together(connect: Connect, loopback: Any) -> None:
+    async def serve(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for number in range(50):
+            await response.write(b"%d\n" % number)
+            await asyncio.sleep(connections.GATHER / 5)
+        return response
+
+    client = connect(loopback.serve(serve))
+    received: queue.Queue[bytes | Response] = queue.Queue()
+    client.transport.watch(Request(method="GET", path="/"), client="tester", on_lines=received.put, on_end=received.put)
+    parts = list(iter(lambda: received.get(timeout=PATIENCE), Response(status=200)))
+    assert b"".join(parts).split() == [b"%d" % number for number in range(50)]
+    assert len(parts) < 40
