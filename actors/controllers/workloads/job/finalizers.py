@@ -196,7 +196,7 @@ class FinalizerTracker:
         plan = plan_tracking(job, update.finished)
         before, recorded = tally_of(job.status), plan.recorded
         update = update.with_finished_condition()
-        running = running_pods(self._pods, sync.entry.uid)
+        running = running_pods(self._pods, sync.entry.uid, settled=sync.memory.settled)
         changed = list(update.conditions) != list(job.status.conditions) or running.differs_from(status_of(sync.job))
         if changed or recorded != before:
             if not (yield from self._write(sync, update, running, before, recorded)):
@@ -213,7 +213,7 @@ class FinalizerTracker:
             raise failure
         if plan.is_full:
             sync.requeue_after(RETRY_DELAY)
-        running = running_pods(self._pods, sync.entry.uid)
+        running = running_pods(self._pods, sync.entry.uid, settled=sync.memory.settled)
         all_counted = not (plan.is_full or counted.has_uncounted or running.terminating)
         if update.finished is not None and all_counted:
             return (yield from self._finish(sync, update, update.finished, running, recorded, counted))

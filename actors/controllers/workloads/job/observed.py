@@ -22,7 +22,7 @@ class Observed(Struct, frozen=True, kw_only=True):
     uid: str
     spec: JobSpec
     status: JobStatus
-    pods: Sequence[JobPod]  # sorted by completion index if the Job is Indexed
+    pods: Sequence[JobPod]  # without settled ones; sorted by completion index if the Job is Indexed
     is_deleting: bool
     active: Sequence[JobPod]
     terminating: int

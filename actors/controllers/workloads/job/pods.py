@@ -103,6 +103,18 @@ class JobPod:
         return number if number is not None and number >= 0 else 0
 
 
+def is_settled(pod: Entry, spec: JobSpec) -> bool:
+    """Report whether this version of a claimed pod cannot change the state of its Job.
+
+    The pod has finished and lost the finalizer, so it was counted. A failed pod still matters if a rule of the pod
+    failure policy may match it.
+    """
+    phase = pod.facts.phase
+    return (phase == "Succeeded" or (phase == "Failed" and spec.failure_rules is None)) and (
+        FINALIZER not in pod.finalizers
+    )
+
+
 def finish_time(pod: Object) -> float:
     """Return the time at which the pod finished, in Unix seconds. Source: getFinishedTime.
 

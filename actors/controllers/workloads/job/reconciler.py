@@ -26,7 +26,7 @@ Source: kubernetes v1.36 pkg/controller/job/job_controller.go (syncJob). Differe
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from kcm.actors.controllers.shared.ownership import claim
@@ -37,6 +37,7 @@ from kcm.actors.controllers.workloads.job.fields import (
     FINALIZER,
     INDEXED,
     NON_INDEXED,
+    JobSpec,
     external_manager,
     is_finished,
     job_spec,
@@ -58,7 +59,7 @@ from kcm.actors.controllers.workloads.job.plan import (
     seconds_to_deadline,
 )
 from kcm.actors.controllers.workloads.job.pod_control import JobPodControl
-from kcm.actors.controllers.workloads.job.pods import JobPod
+from kcm.actors.controllers.workloads.job.pods import JobPod, is_settled
 from kcm.actors.controllers.workloads.job.reasons import reason_of
 from kcm.actors.controllers.workloads.job.status import SUSPENDED, condition, running_pods, with_status
 from kcm.actors.controllers.workloads.job.sync import JobMemories, JobMemory, Managed, Sync, read_live_pods
@@ -186,8 +187,11 @@ class JobReconciler:
         """
         spec = job_spec(sync.job)
         status = job_status(status_of(sync.job))  # raises before any pod is adopted or released
+        owned, settled = self._pods.entries_owned_by(sync.entry.uid), sync.memory.settled
+        settled.intersection_update(owned)  # the others have changed, or were deleted
+        candidates = [entry for entry in owned if entry not in settled] if settled else owned
         claimed = yield from claim(
-            self._candidates(sync.entry),
+            [*candidates, *self._pods.orphan_entries(split_key(sync.entry.key)[0])],
             lister=self._pods,
             owner=sync.job,
             owner_resource=JOBS,
@@ -198,15 +202,11 @@ class JobReconciler:
             return None
         if self._gangs is not None:
             # As upstream before anything is decided, so that the first pod names its PodGroup.
-            sync.pod_group = yield from self._gangs.pod_group_of(sync.job, spec, has_pods=bool(claimed))
+            sync.pod_group = yield from self._gangs.pod_group_of(sync.job, spec, has_pods=bool(claimed or settled))
             if not self._is_current(sync):
                 return None
-        pods = self._parsed_pods(sync.memory, claimed)
+        pods = self._parsed_pods(sync.memory, claimed, spec)
         return observe(uid=sync.entry.uid, spec=spec, status=status, pods=pods, is_deleting=is_deleting(sync.job))
-
-    def _candidates(self, owner: Entry) -> Iterator[Entry]:
-        yield from self._pods.entries_owned_by(owner.uid)
-        yield from self._pods.orphan_entries(split_key(owner.key)[0])
 
     def _is_current(self, sync: Sync) -> bool:
         """Report whether the Job is unchanged since it was read. If it has changed, requeue it at once."""
@@ -215,10 +215,13 @@ class JobReconciler:
         sync.requeue_after(0.0)
         return False
 
-    def _parsed_pods(self, memory: JobMemory, entries: Iterable[Entry]) -> Collection[JobPod]:
-        """Return the claimed pods, reusing the parsed pods of the last sync that have not changed."""
+    def _parsed_pods(self, memory: JobMemory, entries: Iterable[Entry], spec: JobSpec) -> Collection[JobPod]:
+        """Return the claimed pods that are not settled, reusing parsed pods of the last sync that have not changed."""
         pods = {}
         for entry in entries:
+            if is_settled(entry, spec):
+                memory.settled.add(entry)
+                continue
             known = memory.pods.get(entry.uid)
             pods[entry.uid] = known if known is not None and known.entry is entry else self._parsed_pod(entry)
         memory.pods = pods
@@ -279,7 +282,7 @@ class JobReconciler:
         return managed, self._with_suspension(update, now=now) if manages else update
 
     def _active(self, sync: Sync) -> int:
-        return running_pods(self._pods, sync.entry.uid).active
+        return running_pods(self._pods, sync.entry.uid, settled=sync.memory.settled).active
 
     def _all_readable(self, sync: Sync) -> Step[bool]:
         """Report whether all pods of the Job are readable. An unreadable pod may be one that seems to be missing."""

@@ -5,7 +5,7 @@ Source: kubernetes v1.36 pkg/controller/job/job_controller.go (newCondition, ens
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from kcm.protocols.objects import Object
 from kcm.protocols.pods import is_active, is_terminating
 from kcm.protocols.times import format_time, parse_time
 from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.table import Entry
 
 SUSPENDED = "Suspended"
 FAILURE_TARGET, FAILED = "FailureTarget", "Failed"
@@ -60,9 +61,12 @@ class RunningPods(Struct, frozen=True, kw_only=True):
         return recorded != (self.active, self.ready, self.terminating)
 
 
-def running_pods(pods: Lister, uid: str) -> RunningPods:
-    """Count the unfinished pods of the Job with this uid, including the writes of this sync."""
-    owned = [entry.facts for entry in pods.entries_owned_by(uid)]
+def running_pods(pods: Lister, uid: str, *, settled: Collection[Entry] = ()) -> RunningPods:
+    """Count the unfinished pods of the Job with this uid, including the writes of this sync.
+
+    settled: pods that are known to have finished.
+    """
+    owned = [entry.facts for entry in pods.entries_owned_by(uid) if entry not in settled]
     active = [pod for pod in owned if is_active(pod)]
     return RunningPods(
         active=len(active),

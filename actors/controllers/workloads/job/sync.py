@@ -63,7 +63,8 @@ class JobMemory(Struct):
     shows_predecessor: bool = False
     live_pods: LivePods | None = None  # the server's answer for that check
     unknown: UnknownOutcomes[int] = field(default_factory=UnknownOutcomes)  # creations by completion index
-    pods: dict[str, JobPod] = field(default_factory=dict)  # as parsed last, by uid
+    pods: dict[str, JobPod] = field(default_factory=dict)  # as parsed last, by uid, without those of `settled`
+    settled: set[Entry] = field(default_factory=set)  # claimed pods that no sync needs to look at again; see is_settled
     finished: frozenset[str] = frozenset()  # uids of finished pods that have the finalizer
 
 

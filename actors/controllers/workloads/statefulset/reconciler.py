@@ -15,7 +15,7 @@ Source: kubernetes v1.36 pkg/controller/statefulset/stateful_set.go, stateful_se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -146,11 +146,11 @@ class StatefulSetReconciler:
         # counted as available in the status, and nothing would sync the set again, although its successors wait for it.
         now = self._clock.now()
         try:
-            managed = yield from self._manage(stateful_set, revisions, pods, memory.settled, now)
+            managed = yield from self._manage(stateful_set, revisions, pods, memory, now)
         except FAILURES as err:
             failure = err
         if managed.attempted:
-            pods = self._pods_of(stateful_set)
+            pods = self._pods_of(stateful_set, memory.claimed)
         status = status_of(
             stateful_set,
             pods,
@@ -191,13 +191,19 @@ class StatefulSetReconciler:
         )
         return stateful_set.min_ready_seconds if soonest is None else soonest
 
-    def _pods_of(self, stateful_set: StatefulSet) -> list[Entry]:
-        """Return the pods that the set owns and selects according to the table, and whose names belong to the set."""
+    def _pods_of(self, stateful_set: StatefulSet, claimed: Collection[Entry]) -> list[Entry]:
+        """Return the pods that the set owns and selects according to the table, and whose names belong to the set.
+
+        claimed: pods for which this is known.
+        """
         return [
             pod
             for pod in self._pods.entries_owned_by(stateful_set.uid)
-            if stateful_set.selector.matches(pod.facts.labels)
-            and ordinal_of_key(pod.key, stateful_set.name) is not None
+            if pod in claimed
+            or (
+                stateful_set.selector.matches(pod.facts.labels)
+                and ordinal_of_key(pod.key, stateful_set.name) is not None
+            )
         ]
 
     def _manage(
@@ -205,7 +211,7 @@ class StatefulSetReconciler:
         stateful_set: StatefulSet,
         revisions: Revisions,
         pods: Sequence[Entry],
-        settled: dict[int, SettledPod],
+        memory: _Memory,
         now: float,
     ) -> Step[_Managed]:
         """Create missing pods and delete condemned pods, then advance a rolling update. Source: updateStatefulSet."""
@@ -214,7 +220,7 @@ class StatefulSetReconciler:
         if stateful_set.is_deleting:
             yield Because("is being deleted: creates and deletes no pods")
             return _Managed()
-        control = PodControl(stateful_set, pods=self._pods, claims=self._claims, settled=settled)
+        control = PodControl(stateful_set, pods=self._pods, claims=self._claims, settled=memory.settled)
         members = members_of(stateful_set, pods)
         sync = _Sync(
             stateful_set,
@@ -228,7 +234,8 @@ class StatefulSetReconciler:
         all_processed = yield from sync.in_order() if stateful_set.ordered else sync.in_parallel()
         attempted = sync.attempted
         if all_processed and stateful_set.rolling:
-            members = members_of(stateful_set, self._pods_of(stateful_set)) if attempted else members
+            if attempted:
+                members = members_of(stateful_set, self._pods_of(stateful_set, memory.claimed))
             if (yield from self._update(stateful_set, revisions, members, control, now)):
                 attempted = True
         return _Managed(attempted, sync.wait)
@@ -323,7 +330,11 @@ class _Sync:
         if not is_complete:
             return False
         condemned = self._members.condemned
-        yield from run_with_slow_start(self._keep_condemned(pod, ordinal) for ordinal, pod in condemned.items())
+        yield from run_with_slow_start(
+            self._control.own_claims(pod, ordinal)
+            for ordinal, pod in condemned.items()
+            if not self._control.claims_have_their_owners(pod, ordinal)
+        )
         yield from run_with_slow_start(
             self._control.delete(pod) for pod in condemned.values() if not pod.facts.deleting
         )

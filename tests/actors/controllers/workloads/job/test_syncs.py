@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import pytest
 
+from kcm.actors.controllers.workloads.job.fields import job_spec
+from kcm.actors.controllers.workloads.job.pods import is_settled
 from kcm.actors.simulation.driver import NOW
+from kcm.protocols.messages.commands import Patch
 from kcm.protocols.objects import Object
+from kcm.protocols.resources import PODS
 from kcm.protocols.times import format_time
-from tests.actors.controllers.workloads.job.scene import Scene, acts, going, job, pod, pods, written
+from tests.actors.controllers.workloads.job.scene import (
+    KEY,
+    UID,
+    Scene,
+    acts,
+    going,
+    job,
+    job_pods,
+    pod,
+    pods,
+    written,
+)
 
 
 def test_at_most_500_pods_are_created_at_once() -> None:
@@ -77,6 +92,44 @@ def test_each_pod_is_counted_once_after_a_crash_between_any_two_writes(stopped: 
         scene.sync()
     assert scene.counts == (1, 2, 1)
     assert scene.status["uncountedTerminatedPods"] == {}
+
+
+def test_pod_that_was_counted_is_looked_at_again_only_after_a_change() -> None:
+    """A Job of thousands of pods is synced every second, and most of its pods have finished."""
+    scene = Scene(job(parallelism=1, completions=5), [*pods(Succeeded=2), pod("running", "Running")])
+    scene.sync()
+    scene.bench.catch_up()
+    scene.sync()
+    memory = scene.reconciler._memories.of(KEY, UID)
+    assert ({entry.uid for entry in memory.settled}, list(memory.pods)) == (
+        {"uid-of-succeeded-0", "uid-of-succeeded-1"},
+        ["uid-of-running"],
+    )
+    scene.bench.show(PODS, pod("succeeded-0", "Succeeded", tracked=False, labels={"job": "another"}))
+    scene.bench.hide(PODS, "default/succeeded-1")
+    driven = scene.sync()
+    assert [patch.key for patch in driven.of(Patch)] == ["default/succeeded-0"]  # is released
+    assert not memory.settled
+    assert scene.counts == (1, 2, 0)
+
+
+@pytest.mark.parametrize(
+    ("phase", "policy", "tracked", "settled"),
+    [
+        ("Succeeded", False, False, True),
+        ("Succeeded", True, False, True),
+        ("Succeeded", False, True, False),
+        ("Failed", False, False, True),
+        ("Failed", True, False, False),
+        ("Running", False, False, False),
+    ],
+)
+def test_finished_pods_without_the_finalizer_are_settled(
+    phase: str, policy: bool, tracked: bool, settled: bool
+) -> None:
+    rules = {"podFailurePolicy": {"rules": [{"action": "FailJob"}]}} if policy else {}
+    (parsed,) = job_pods(pod("a", phase, tracked=tracked))
+    assert is_settled(parsed.entry, job_spec(job(**rules))) is settled
 
 
 def failed_job(**more: Object) -> Object:
