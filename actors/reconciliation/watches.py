@@ -9,9 +9,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kcm.actors.options import Options
-from kcm.protocols.arguments import check_each, check_text, check_type, one_of
+from kcm.protocols.arguments import check_each, check_number, check_text, check_type, one_of
 from kcm.protocols.messages.watches import EVERYTHING, EventType, Interest, WatchEvent
-from kcm.protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key
+from kcm.protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key, uid_of
 from kcm.protocols.resources import Resource
 from kcm.runtime.tables.selection import WHOLE, Selection, read_selection
 from kcm.runtime.tables.table import Entry
@@ -29,9 +29,20 @@ class Change:
     raw: JSON after the change, or the entry that has it, which is decompressed only to be decoded.
     previous: JSON before the change, b"" for ADDED.
     controller, previous_controller: the controller owner reference after and before the change.
+    is_replacement: the object was deleted, and created again, between two events; None if that is unknown.
     """
 
-    __slots__ = ("_new", "_old", "_previous", "_raw", "controller", "key", "previous_controller", "type")
+    __slots__ = (
+        "_is_replacement",
+        "_new",
+        "_old",
+        "_previous",
+        "_raw",
+        "controller",
+        "key",
+        "previous_controller",
+        "type",
+    )
 
     def __init__(
         self,
@@ -42,8 +53,9 @@ class Change:
         controller: OwnerRef | None,
         previous: bytes = b"",
         previous_controller: OwnerRef | None = None,
+        is_replacement: bool | None = None,
     ) -> None:
-        self.type, self.key = type, key
+        self.type, self.key, self._is_replacement = type, key, is_replacement
         self.controller, self.previous_controller = controller, previous_controller
         self._raw, self._previous = raw, previous
         self._new: Object | None = None
@@ -58,6 +70,7 @@ class Change:
             controller=event.controller,
             previous=event.previous,
             previous_controller=event.previous_controller,
+            is_replacement=event.previous_uid not in ("", event.uid),
         )
 
     @classmethod
@@ -74,6 +87,7 @@ class Change:
             controller=self.controller,
             previous=self._previous,
             previous_controller=self.previous_controller,
+            is_replacement=self._is_replacement,
         )
 
     @property
@@ -94,6 +108,17 @@ class Change:
         if self._old is None and self._previous:
             self._old = self._decoded(self._previous)
         return self._old
+
+    @property
+    def replaced(self) -> Object | None:
+        """Return the object before the change if it was another one with the same name; otherwise None.
+
+        The objects of an event are not decoded for this.
+        """
+        if self._is_replacement is None:
+            old = self.old
+            self._is_replacement = old is not None and uid_of(old) != uid_of(self.new)
+        return self.old if self._is_replacement else None
 
     @property
     def deleted(self) -> bool:
@@ -221,17 +246,27 @@ class Watch(Selecting, Generic[K_co], frozen=True):
         should not raise for a malformed object; if it does, the change is logged and skipped.
     interest: filter that the informer applies for all watches at once, so that other changes cost this controller
         nothing. It may pass more changes than `to` needs, never fewer.
+    delay: seconds from a change until its keys are enqueued, so that one reconciliation follows many changes; a number,
+        or a function of the options. A delay of 0 or less is none. Of several delays of a key the earliest end counts.
     """
 
     to: Callable[[Change, Tables], Iterable[K_co]]
     interest: Interest = EVERYTHING
+    delay: float | Callable[[Options], float] = 0.0
 
     def __post_init__(self) -> None:
-        """Raise TypeError if `to` is not callable, and the errors of Selecting."""
+        """Raise TypeError for a field of a wrong type, and the errors of Selecting."""
         Selecting.__post_init__(self)
         if not callable(self.to):
             raise TypeError(f"watch of {self.resource}: to is a function, not {self.to!r}")
         check_type(f"interest of the watch of {self.resource}", self.interest, Interest, "an Interest")
+        if not callable(self.delay):
+            check_number(f"delay of the watch of {self.resource}", self.delay)
+
+    def resolved(self, options: Options) -> Self:
+        """Return a copy with the namespaces and the delay for these options, as Selecting.resolved."""
+        watch = Selecting.resolved(self, options)
+        return replace(watch, delay=self.delay(options)) if callable(self.delay) else watch
 
     @property
     def is_of_owners(self) -> bool:

@@ -72,9 +72,9 @@ def claims_of_pod(change: Change, _tables: Tables) -> Iterator[Key]:
     These are the claims of a pod that was deleted, was replaced by another pod with its name, has finished, or is not
     bound to a node.
     """
-    old, new = change.old, change.new
-    if old is not None and uid_of(old) != uid_of(new):
-        yield from claim_keys(old)
+    replaced, new = change.replaced, change.new
+    if replaced is not None:
+        yield from claim_keys(replaced)
     if change.deleted or is_pod_ended(new) or not (new.get("spec") or {}).get("nodeName"):
         yield from claim_keys(new)
 
@@ -84,9 +84,9 @@ def all_claims_of_pod(change: Change, _tables: Tables) -> Iterator[Key]:
 
     Used only with the feature gate PersistentVolumeClaimUnusedSinceTime.
     """
-    old, new = change.old, change.new
-    if old is not None and uid_of(old) != uid_of(new):
-        yield from claim_keys(old)
+    replaced, new = change.replaced, change.new
+    if replaced is not None:
+        yield from claim_keys(replaced)
     yield from claim_keys(new)
 
 

@@ -34,7 +34,7 @@ from kcm.actors.reconciliation import (
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.messages.outcomes import NotFound
 from kcm.protocols.messages.watches import EventType
-from kcm.protocols.objects import Key, key_of, make_key, namespace_of, uid_of
+from kcm.protocols.objects import Key, key_of, make_key, namespace_of
 from kcm.protocols.resource_claims import pod_group_name
 from kcm.protocols.resources import POD_GROUPS, PODS
 from kcm.runtime.tables.tables import Tables
@@ -70,11 +70,11 @@ def deleted_group(change: Change, _tables: Tables) -> Iterator[Key]:
 
 def group_left_by(change: Change, _tables: Tables) -> Iterator[Key]:
     """Enqueue the PodGroup of a pod that has finished, was deleted, or was replaced by another pod with its name."""
-    old, keys = change.old, []
+    replaced, keys = change.replaced, []
     if change.deleted or has_finished(change.new):
         keys.append(group_key(change.new))
-    if old is not None and uid_of(old) != uid_of(change.new):
-        keys.append(group_key(old))
+    if replaced is not None:
+        keys.append(group_key(replaced))
     yield from dict.fromkeys(key for key in keys if key)
 
 

@@ -18,7 +18,6 @@ from kcm.actors.controllers.devices.resource_claim.claims import is_done
 from kcm.actors.reconciliation import Change, Index, Interest, Watch
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, make_key, namespace_of, uid_of
-from kcm.protocols.pods import pod_facts
 from kcm.protocols.resource_claims import (
     ClaimName,
     allocation_of,
@@ -33,6 +32,7 @@ from kcm.protocols.resource_claims import (
 )
 from kcm.protocols.resources import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from kcm.runtime.tables.lister import Lister
+from kcm.runtime.tables.table import Entry
 from kcm.runtime.tables.tables import Tables
 
 QUEUE = "resource_claim"
@@ -106,9 +106,7 @@ def group_of(pod: Object, groups: Lister[Object] | None) -> Object | None:
 
 
 def pod_needs_work(pod: Object, *, claims: Lister[Object], groups: Lister[Object] | None) -> bool:
-    """Report whether a claim of the pod must be generated, or reserved for the pod. Source: podNeedsWork."""
-    if is_deleting(pod) or is_done(pod_facts(pod)):
-        return False
+    """Report whether a claim of an unfinished pod must be generated, or reserved for the pod. Source: podNeedsWork."""
     accept_group = groups is not None
     for entry in claim_entries(pod):
         found = claim_name(pod, entry)
@@ -172,29 +170,32 @@ class Enqueuing(Struct, frozen=True):
     groups: bool = False
 
     def of_pod(self, change: Change, tables: Tables) -> Iterator[str]:
-        old = change.old
-        if old is not None and uid_of(old) != uid_of(change.new):
-            yield from _left_by(old)
+        replaced = change.replaced
+        if replaced is not None:
+            yield from _left_by(replaced)
         if change.deleted:
             yield from _left_by(change.new)
             return
-        if is_done(pod_facts(change.new)):
-            yield from _claims_of(change.new)
+        entry = tables[PODS].entry(change.key)
+        if entry is None:
+            return  # it was deleted meanwhile
+        if is_done(entry.facts):
+            yield from _claims_of(tables[PODS].object_of(entry))
             # The pod may have ended before the names of its claims were written to its status.
-            for entry in tables[RESOURCE_CLAIMS].entries_owned_by(uid_of(change.new)):
-                yield claim_value(entry.key)
-        yield from self._of_pod(change.new, tables)
+            for claim in tables[RESOURCE_CLAIMS].entries_owned_by(entry.uid):
+                yield claim_value(claim.key)
+        yield from self._of_pod(entry, tables)
 
     def of_group(self, change: Change, tables: Tables) -> Iterator[str]:
-        old = change.old
-        if old is not None and uid_of(old) != uid_of(change.new):
-            yield from _left_by(old)
+        replaced = change.replaced
+        if replaced is not None:
+            yield from _left_by(replaced)
         if change.deleted:
             yield from _left_by(change.new)
         else:
             yield from self._of_group(change.new, tables)
         # A pod of the group gets the names of the group's claims once these are known.
-        for pod in tables[PODS].indexed(USES, group_value(change.key)):
+        for pod in tables[PODS].indexed_entries(USES, group_value(change.key)):
             yield from self._of_pod(pod, tables)
 
     def of_claim(self, change: Change, tables: Tables) -> Iterator[str]:
@@ -210,16 +211,18 @@ class Enqueuing(Struct, frozen=True):
         yield from self._users(template_value(change.key), tables)
 
     def _users(self, value: str, tables: Tables) -> Iterator[str]:
-        for pod in tables[PODS].indexed(USES, value):
+        for pod in tables[PODS].indexed_entries(USES, value):
             yield from self._of_pod(pod, tables)
         if self.groups:
             for group in tables[POD_GROUPS].indexed(USES, value):
                 yield from self._of_group(group, tables)
 
-    def _of_pod(self, pod: Object, tables: Tables) -> Iterator[str]:
+    def _of_pod(self, entry: Entry, tables: Tables) -> Iterator[str]:
+        if entry.facts.deleting or is_done(entry.facts):
+            return
         groups = tables[POD_GROUPS] if self.groups else None
-        if pod_needs_work(pod, claims=tables[RESOURCE_CLAIMS], groups=groups):
-            yield f"{POD}:{key_of(pod)}"
+        if pod_needs_work(tables[PODS].object_of(entry), claims=tables[RESOURCE_CLAIMS], groups=groups):
+            yield f"{POD}:{entry.key}"
 
     def _of_group(self, group: Object, tables: Tables) -> Iterator[str]:
         if group_needs_work(group, claims=tables[RESOURCE_CLAIMS]):

@@ -44,8 +44,7 @@ class Orphan(NamedTuple):
 def orphaned(change: Change, tables: Tables) -> Iterable[Orphan]:
     """Enqueue a pod without a controller, or the Job of a terminating pod if the Job is deleted or finished.
 
-    Called for every change of every pod with the finalizer. It therefore uses the facts in the table, and decodes no
-    pod.
+    Called for every change of such a pod. It therefore uses the facts in the table, and decodes no pod.
     """
     pod = tables[PODS].entry(change.key)
     if pod is None or FINALIZER not in pod.finalizers:
@@ -65,8 +64,8 @@ def left_behind(change: Change, _tables: Tables) -> Iterable[Orphan]:
     job = change.new
     if (change.deleted or is_finished(job)) and external_manager(job) is None:
         yield Orphan(change.key, uid_of(job))
-    if change.old is not None and uid_of(change.old) != uid_of(job):  # the Job was replaced between two events
-        yield Orphan(change.key, uid_of(change.old))
+    if (replaced := change.replaced) is not None:
+        yield Orphan(change.key, uid_of(replaced))
 
 
 class OrphanReconciler:

@@ -91,7 +91,13 @@ def change(new: Object, old: Object | None = None, *, deleted: bool = False) -> 
     ],
 )
 def test_keys_of_changed_pods(happened: Change, scene: Any, keys: list[str]) -> None:
-    assert Scene(**scene).keys(PODS, happened) == keys
+    shown = () if happened.deleted else (happened.new,)
+    assert Scene(pods=shown, **scene).keys(PODS, happened) == keys
+
+
+def test_change_of_a_pod_that_was_deleted_meanwhile_enqueues_nothing() -> None:
+    """The deletion follows as an event of its own."""
+    assert Scene().keys(PODS, change(done(RECORDED))) == []
 
 
 @pytest.mark.parametrize(
