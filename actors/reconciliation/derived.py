@@ -78,7 +78,7 @@ def check_interests(specs: Iterable[ControllerSpec]) -> None:
         for watch in spec.watches:
             resource_id, interest = watch.resource.id, watch.interest
             derive = None if watch.metadata_only else derived.get(resource_id) or _built_in_facts(resource_id)
-            facts = {*interest.changed, *(fact for fact, _ in interest.having)}
+            facts = {*interest.changed, *interest.filled, *(fact for fact, _ in interest.having)}
             if facts and derive is not None:
                 facts -= names_of_facts(derive)
             known = {*indexes.get(resource_id, ()), *BUILT_IN_INDEXES}

@@ -34,6 +34,7 @@ class Interest(Struct, frozen=True, kw_only=True):
     indexed: (index of the table, value) pairs; the object is found under at least one of them.
     owners: the owner references differ, in the owners or in blockOwnerDeletion. ADDED and DELETED meet this condition
         as well.
+    filled: names of derived facts, none of which is empty, 0 or False.
 
     A condition on an object is met if the object before or after the change meets it, so that leaving a state concerns
     the same watches as entering it. An object that was deleted and recreated between two events meets types and
@@ -47,10 +48,11 @@ class Interest(Struct, frozen=True, kw_only=True):
     finalizers: tuple[str, ...] = ()
     indexed: tuple[tuple[str, str], ...] = ()
     owners: bool = False
+    filled: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise TypeError on ("x") instead of ("x",), which would be met by each letter."""
-        for name in ("types", "owner_kinds", "changed", "having", "finalizers", "indexed"):
+        for name in ("types", "owner_kinds", "changed", "having", "finalizers", "indexed", "filled"):
             if not isinstance(getattr(self, name), tuple):
                 raise TypeError(f"{name} of an Interest: expected a tuple, got {getattr(self, name)!r}")
 

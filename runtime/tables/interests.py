@@ -109,6 +109,8 @@ def _tests(interest: Interest) -> dict[str, Test]:
         tests["owners"] = Transition.owners_changed
     if interest.changed:
         tests["changed"] = lambda change: change.renewed or any(map(change.has_changed, interest.changed))
+    if interest.filled:
+        tests["filled"] = lambda change: all(any(change.fact_values(fact)) for fact in interest.filled)
     if interest.types:
         types = frozenset(interest.types)
         tests["types"] = lambda change: change.remade or change.type in types
@@ -196,7 +198,7 @@ class InterestIndex:
                     self._by_changed.setdefault(fact, []).append(rule)
             case _:
                 self._others.append(rule)
-        if first not in ("having", "owners", "types"):
+        if first not in ("having", "owners", "filled", "types"):
             tests.pop(first, None)
         rule.rest = tuple(tests.values())
 

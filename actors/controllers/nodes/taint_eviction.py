@@ -144,7 +144,7 @@ WATCHES = (
         to=pods_on_node,
         interest=Interest(types=(EventType.ADDED, EventType.MODIFIED), changed=("no_execute_taints",)),
     ),
-    Watch(PODS, to=pod_on_tainted_node, interest=Interest(changed=("node", "tolerations"))),
+    Watch(PODS, to=pod_on_tainted_node, interest=Interest(changed=("node", "tolerations"), filled=("node",))),
 )
 
 

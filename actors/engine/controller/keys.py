@@ -52,6 +52,7 @@ class _Routes:
         self._audience.subscribe(_SELF, self.interests, within)
         self._of_owners = sum(1 << position for position, (watch, _) in enumerate(self._routes) if watch.is_of_owners)
         self._need_facts = any(interest.having for interest in self.interests)
+        self._filled = tuple(dict.fromkeys(fact for interest in self.interests for fact in interest.filled))
 
     @cached_property
     def _states(self) -> InterestIndex:
@@ -79,12 +80,13 @@ class _Routes:
         """Yield the objects of the informer's first list, each with a bit mask of the watches that see it as ADDED.
 
         The mask depends on properties that many objects share, so it is computed once for equal properties, unless a
-        watch selects changes by facts that are computed for each object (Interest.facts). A watch that enqueues only
-        the object's owner sees one object of each owner.
+        watch selects changes by the values of facts (Interest.having). A watch that enqueues only the object's owner
+        sees one object of each owner.
         """
         decided: dict[tuple[object, ...], int] = {}
         for entry in entries:
-            shared = entry.controller, entry.values, entry.finalizers
+            filled = () if not self._filled else tuple([bool(getattr(entry.facts, fact, None)) for fact in self._filled])
+            shared = entry.controller, entry.values, entry.finalizers, filled
             matches = None if self._need_facts else decided.get(shared)
             if matches is None:
                 matches = self.matches_of(EventType.ADDED, entry)

@@ -85,6 +85,13 @@ PLAIN = entry()
         (Interest(having=(("node", ("n1", "n2")),)), (ADDED, entry(node="n3"), None), False),
         (Interest(having=(("node", ("n1",)), ("ready", (True,)))), (ADDED, entry(node="n1"), None), False),
         (Interest(having=(("node", ("n1",)), ("ready", (True,)))), (ADDED, entry(node="n1", ready=True), None), True),
+        (Interest(filled=("node",)), (ADDED, entry(node="n1"), None), True),
+        (Interest(filled=("node",)), (ADDED, PLAIN, None), False),
+        (Interest(filled=("node",)), (MODIFIED, PLAIN, entry(node="n1")), True),
+        (Interest(filled=("node",)), (DELETED, PLAIN, entry(node="n1")), True),
+        (Interest(filled=("node", "ready")), (ADDED, entry(node="n1"), None), False),
+        (Interest(filled=("node",)), (ADDED, entry(facts=False), None), False),
+        (Interest(filled=("node",), changed=("ready",)), (MODIFIED, entry(node="n1"), entry(node="n1")), False),
         (Interest(finalizers=("f", "g")), (ADDED, entry(finalizers=("x", "g")), None), True),
         (Interest(finalizers=("f", "g")), (ADDED, entry(finalizers=("x",)), None), False),
         (Interest(finalizers=("f",)), (MODIFIED, PLAIN, entry(finalizers=("f",))), True),
@@ -111,6 +118,7 @@ interests = st.builds(
     changed=some("node", "ready", "unknown"),
     having=some(("node", ("n1", "")), ("ready", (True,))),
     finalizers=some("f", "g"),
+    filled=some("node", "ready"),
     indexed=some(("node", "n1"), ("namespace", "d"), ("namespace", "e")),
 )
 entries = st.builds(

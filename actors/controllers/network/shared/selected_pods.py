@@ -104,7 +104,9 @@ def _differ(before: PodFacts, now: PodFacts) -> bool:
 
 
 PODS_CHANGED: Watch[Key] = Watch(
-    PODS, to=services_of_pod, interest=Interest(changed=("labels", "deleting", "ready", "ips", "phase"))
+    PODS,
+    to=services_of_pod,
+    interest=Interest(changed=("labels", "deleting", "ready", "ips", "phase"), filled=("ips",)),
 )
 
 

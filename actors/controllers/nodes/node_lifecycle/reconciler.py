@@ -69,7 +69,9 @@ def pod_to_sync(change: Change, tables: Tables) -> Iterable[Key]:
             yield change.key
 
 
-BOUND_OR_DELETING = Interest(types=(EventType.ADDED, EventType.MODIFIED), changed=("node", "deleting"))
+BOUND_OR_DELETING = Interest(
+    types=(EventType.ADDED, EventType.MODIFIED), changed=("node", "deleting"), filled=("node",)
+)
 
 
 class NodeLifecycleReconciler:

@@ -28,6 +28,8 @@ from kcm.actors.controllers.storage.shared.pods_by_claim import CLAIMS
 from kcm.actors.reconciliation import (
     Because,
     Change,
+    Index,
+    Interest,
     Reconciliation,
     Step,
     create,
@@ -57,10 +59,16 @@ from kcm.runtime.tables.tables import Tables
 FAILED = "VolumeFailedRecycle"
 
 
+def _is_recycler(pod: Object) -> tuple[str, ...]:
+    return ("",) if name_of(pod).startswith(PREFIX) else ()
+
+
+RECYCLERS = Index(PODS, "recyclers", _is_recycler)
+RECYCLERS_CHANGED = Interest(changed=("phase", "deleting"), indexed=((RECYCLERS.name, ""),))
+
+
 def volume_of_recycler(change: Change, _tables: Tables) -> Iterable[Key]:
-    name = split_key(change.key)[1]
-    if name.startswith(PREFIX):
-        yield name.removeprefix(PREFIX)
+    yield split_key(change.key)[1].removeprefix(PREFIX)
 
 
 class Recycling:

@@ -13,7 +13,11 @@ from kcm.actors.controllers.storage.persistentvolume_binder.matching import (
 from kcm.actors.controllers.storage.persistentvolume_binder.metrics import BinderMetrics
 from kcm.actors.controllers.storage.persistentvolume_binder.options import PersistentVolumeBinderOptions
 from kcm.actors.controllers.storage.persistentvolume_binder.reconciler import PersistentVolumeBinder
-from kcm.actors.controllers.storage.persistentvolume_binder.recycler import volume_of_recycler
+from kcm.actors.controllers.storage.persistentvolume_binder.recycler import (
+    RECYCLERS,
+    RECYCLERS_CHANGED,
+    volume_of_recycler,
+)
 from kcm.actors.controllers.storage.persistentvolume_binder.recycler_pod import check_templates, recyclers
 from kcm.actors.controllers.storage.persistentvolume_binder.volumes import CLAIM_QUEUE, DELETIONS, RECYCLINGS
 from kcm.actors.controllers.storage.shared.pods_by_claim import PODS_BY_CLAIM
@@ -90,7 +94,7 @@ SPEC = ControllerSpec(
         Queue(DELETIONS, reconcile=PersistentVolumeBinder.delete, backoff=OPERATIONS, terminal=()),
         Queue(
             RECYCLINGS,
-            watches=(Watch(PODS, to=volume_of_recycler, interest=Interest(changed=("phase", "deleting"))),),
+            watches=(Watch(PODS, to=volume_of_recycler, interest=RECYCLERS_CHANGED),),
             reconcile=PersistentVolumeBinder.recycle,
             backoff=OPERATIONS,
             terminal=(),
@@ -104,7 +108,7 @@ SPEC = ControllerSpec(
         ),
     ),
     reads=(STORAGE_CLASSES, Read(NODES)),
-    indexes=(PODS_BY_CLAIM, VOLUMES_BY_CLAIM, UNCLAIMED_VOLUMES),
+    indexes=(PODS_BY_CLAIM, VOLUMES_BY_CLAIM, UNCLAIMED_VOLUMES, RECYCLERS),
     facts=(VOLUME_FACTS, CLAIM_FACTS),
     resync=lambda options: options[PersistentVolumeBinderOptions].sync_period,
     options=PersistentVolumeBinderOptions,
