@@ -194,9 +194,14 @@ class Keys:
                 keys = watch.to(change, self._tables)
                 if isinstance(keys, str):
                     raise TypeError(f"`to` returns keys, as a list, and not the text {keys!r}")
-                add = queue.add_listed if listed else queue.add
-                for key in keys:
-                    add(key, now)
+                delay = watch.delay
+                if delay:
+                    for key in keys:
+                        queue.add_after(key, delay, now)  # type: ignore[arg-type]  # resolved
+                else:
+                    add = queue.add_listed if listed else queue.add
+                    for key in keys:
+                        add(key, now)
             except TableMissingError as err:
                 self._postpone(resource_id, change, matches, err)
             except Exception as err:  # a malformed object must not affect other watches

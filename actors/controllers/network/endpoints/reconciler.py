@@ -60,18 +60,12 @@ class EndpointsReconciler:
     For each Service it caches the ports of its pods, and the times of the changes seen at the last sync.
     """
 
-    def __init__(self, *, tables: Tables, log: FilteringBoundLogger, batch_period: float = 0.0) -> None:
-        """Create the reconciler. batch_period: seconds for which changes of pods are collected before a sync."""
+    def __init__(self, *, tables: Tables, log: FilteringBoundLogger) -> None:
         self._services, self._pods, self._endpoints = tables[SERVICES], tables[PODS], tables[ENDPOINTS]
-        self._log, self._batch_period = log, batch_period
+        self._log = log
         self._trigger_times = TriggerTimes()
         self._ports: dict[Key, PodPorts] = {}
         self._large: dict[Key, LargeService] = {}
-
-    def reconcile_pods(self, service: Key) -> Reconciliation:
-        """Enqueue a Service whose pods have changed, after the batch period."""
-        yield Enqueue(QUEUE, service, after=max(0.0, self._batch_period))
-        return None
 
     def sweep(self) -> Reconciliation:
         """Enqueue Endpoints whose Service does not exist, so that they are deleted. Runs once at the start.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from msgspec.structs import replace
+
 from kcm.actors.controllers.network.endpoints.options import EndpointsOptions
 from kcm.actors.controllers.network.endpoints.reconciler import QUEUE, EndpointsReconciler
 from kcm.actors.controllers.network.shared.selected_pods import PODS_CHANGED, SERVICE_FACTS, SERVICES_BY_SELECTOR
@@ -17,8 +19,7 @@ RETRIES = 15
 
 
 def build(context: ControllerContext) -> EndpointsReconciler:
-    period = context.options[EndpointsOptions].updates_batch_period
-    return EndpointsReconciler(tables=context.tables, log=context.log, batch_period=period)
+    return EndpointsReconciler(tables=context.tables, log=context.log)
 
 
 def workers(options: Options) -> int:
@@ -37,16 +38,10 @@ SPEC = ControllerSpec(
             watches=(
                 Watch(SERVICES, to=itself),
                 Watch(ENDPOINTS, to=itself, interest=Interest(types=(EventType.DELETED,))),
+                replace(PODS_CHANGED, delay=lambda options: options[EndpointsOptions].updates_batch_period),
             ),
             concurrency=workers,
             max_retries=RETRIES,
-            terminal=(),
-        ),
-        Queue(
-            "endpoint_pods",
-            watches=(PODS_CHANGED,),
-            reconcile=EndpointsReconciler.reconcile_pods,
-            concurrency=workers,
             terminal=(),
         ),
     ),

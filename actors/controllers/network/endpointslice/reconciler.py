@@ -98,7 +98,7 @@ class EndpointSliceReconciler:
         """Create the reconciler.
 
         max_endpoints: maximum number of endpoints in an EndpointSlice.
-        batch_period: seconds for which changes of pods and slices are collected before a sync.
+        batch_period: seconds for which changes of slices are collected before a sync.
         """
         self._services, self._pods, self._nodes = tables[SERVICES], tables[PODS], tables[NODES]
         self._slices = tables[ENDPOINT_SLICES]
@@ -111,12 +111,7 @@ class EndpointSliceReconciler:
         self._next: dict[Key, float] = {}  # monotonic time of the earliest next sync
         self._settled = SettledServices(self._slices, self._writes, manager=MANAGER, max_endpoints=max_endpoints)
 
-    # Queues for changes of pods, slices and nodes.
-
-    def reconcile_pods(self, service: Key) -> Reconciliation:
-        """Enqueue a Service whose pods have changed, after the batch period."""
-        yield Enqueue(QUEUE, service, after=max(0.0, self._batch_period))
-        return None
+    # Queues for changes of slices and nodes.
 
     def reconcile_slice(self, change: SliceChange) -> Reconciliation:
         """Enqueue the Services of an EndpointSlice that another client has changed."""

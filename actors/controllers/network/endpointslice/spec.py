@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from kcm.actors.controllers.network.endpointslice.metrics import SliceMetrics
 from kcm.actors.controllers.network.endpointslice.options import EndpointSliceOptions, check_limits
 from kcm.actors.controllers.network.endpointslice.reconciler import MANAGER, QUEUE, EndpointSliceReconciler
@@ -48,18 +50,14 @@ SPEC = ControllerSpec(
     queues=(
         Queue(
             QUEUE,
-            watches=(Watch(SERVICES, to=itself),),
+            watches=(
+                Watch(SERVICES, to=itself),
+                replace(PODS_CHANGED, delay=lambda options: options[EndpointSliceOptions].updates_batch_period),
+            ),
             concurrency=workers,
             max_retries=RETRIES,
             terminal=(),
             backoff=Backoff(first=1.0, most=1000.0),
-        ),
-        Queue(
-            "endpoint_slice_pods",
-            watches=(PODS_CHANGED,),
-            reconcile=EndpointSliceReconciler.reconcile_pods,
-            concurrency=workers,
-            terminal=(),
         ),
         Queue(
             "endpoint_slice_changes",

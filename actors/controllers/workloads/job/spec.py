@@ -19,7 +19,7 @@ from kcm.actors.controllers.workloads.job.options import JobOptions
 from kcm.actors.controllers.workloads.job.orphans import Orphan, OrphanReconciler, left_behind, orphaned
 from kcm.actors.controllers.workloads.job.reconciler import JobReconciler
 from kcm.actors.options import Options
-from kcm.actors.reconciliation import ORPHANS, Change, Enqueue, Interest, Reconciliation, Watch, its_controller, itself
+from kcm.actors.reconciliation import ORPHANS, Change, Interest, Reconciliation, Watch, its_controller, itself
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Queue
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, labels_of, metadata, uid_of
@@ -63,32 +63,31 @@ def matching_jobs(change: Change, tables: Tables) -> Iterable[Key]:
             yield key_of(job)
 
 
-# Changes by users are synced immediately. Changes of pods and of the status are batched for BATCH_PERIOD.
-IMMEDIATE = (Watch(JOBS, to=itself, interest=Interest(changed=("generation",))),)
-BATCHED = (
-    Watch(JOBS, to=itself, interest=Interest(types=(EventType.MODIFIED,))),
-    Watch(PODS, to=its_controller(JOBS), interest=Interest(owner_kinds=(JOBS.kind,))),
-    Watch(PODS, to=matching_jobs, interest=Interest(owner_kinds=(ORPHANS,), changed=("labels",))),
-)
-
-
 QUEUE = "job"
 BATCH_PERIOD = 1.0  # seconds; upstream's syncJobBatchPeriod
+# Changes by users are synced immediately. Changes of pods and of the status are batched for BATCH_PERIOD.
+WATCHES = (
+    Watch(JOBS, to=itself, interest=Interest(changed=("generation",))),
+    Watch(JOBS, to=itself, interest=Interest(types=(EventType.MODIFIED,)), delay=BATCH_PERIOD),
+    Watch(PODS, to=its_controller(JOBS), interest=Interest(owner_kinds=(JOBS.kind,)), delay=BATCH_PERIOD),
+    Watch(
+        PODS,
+        to=matching_jobs,
+        interest=Interest(owner_kinds=(ORPHANS,), changed=("labels",)),
+        delay=BATCH_PERIOD,
+    ),
+)
 API_BACKOFF = Backoff(first=1.0, most=60.0)
 
 
 class Jobs(NamedTuple):
-    """The reconcilers behind the three queues of the controller."""
+    """The reconcilers behind the two queues of the controller."""
 
     jobs: JobReconciler
     orphans: OrphanReconciler
 
     def reconcile(self, key: Key) -> Reconciliation:
         return self.jobs.reconcile(key)
-
-    def batch(self, key: Key) -> Reconciliation:
-        yield Enqueue(QUEUE, key, after=BATCH_PERIOD)
-        return None
 
     def release(self, orphan: Orphan) -> Reconciliation:
         return self.orphans.reconcile(orphan)
@@ -129,17 +128,17 @@ SPEC = ControllerSpec(
     queues=(
         Queue(
             QUEUE,
-            watches=IMMEDIATE,
+            watches=WATCHES,
             concurrency=_workers,
             terminal=(),
             backoff=API_BACKOFF,
             retry_qps=-1.0,
         ),
-        Queue("job_changes", watches=BATCHED, reconcile=Jobs.batch, concurrency=1, terminal=()),
         Queue(
             "job_orphan_pod",
             watches=(
-                Watch(PODS, to=orphaned, interest=Interest(finalizers=(FINALIZER,))),
+                Watch(PODS, to=orphaned, interest=Interest(finalizers=(FINALIZER,), owner_kinds=(ORPHANS,))),
+                Watch(PODS, to=orphaned, interest=Interest(finalizers=(FINALIZER,), changed=("deleting",))),
                 Watch(JOBS, to=left_behind, interest=Interest(changed=("finished",))),
             ),
             reconcile=Jobs.release,

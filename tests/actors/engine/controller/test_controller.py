@@ -173,6 +173,18 @@ def test_controller_begins_once_it_is_attached_and_its_tables_are_synced(log: Fi
     assert rig.greeter.seen == ["d/a", "d/b"]
 
 
+def test_changes_within_the_delay_of_a_watch_are_reconciled_together(log: FilteringBoundLogger) -> None:
+    rig = ControllerRig(log, looks, watches=(Watch(CONFIGMAPS, to=itself, delay=1.0),))
+    rig.begin()
+    rig.tell(event("a"), then=0.5)
+    rig.tell(event("a", 12), then=0.4)
+    assert rig.greeter.seen == []
+    rig.settle(0.2)
+    assert rig.greeter.seen == ["d/a"]
+    rig.settle(2.0)
+    assert rig.greeter.seen == ["d/a"]
+
+
 def test_controller_waits_until_its_table_contains_its_predecessors_writes(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log)
     rig.listed("a", version=10)
