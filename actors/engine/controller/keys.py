@@ -84,8 +84,9 @@ class _Routes:
         sees one object of each owner.
         """
         decided: dict[tuple[object, ...], int] = {}
+        names = self._filled
         for entry in entries:
-            filled = () if not self._filled else tuple([bool(getattr(entry.facts, fact, None)) for fact in self._filled])
+            filled = tuple([bool(getattr(entry.facts, fact, None)) for fact in names]) if names else ()
             shared = entry.controller, entry.values, entry.finalizers, filled
             matches = None if self._need_facts else decided.get(shared)
             if matches is None:
