@@ -35,6 +35,8 @@ class Interest(Struct, frozen=True, kw_only=True):
     owners: the owner references differ, in the owners or in blockOwnerDeletion. ADDED and DELETED meet this condition
         as well.
     filled: names of derived facts, none of which is empty, 0 or False.
+    of_owner: no condition: the watch needs only the controller owner, before and after a change. Of several changes in
+        one frame with the same owners, only the first is sent.
 
     A condition on an object is met if the object before or after the change meets it, so that leaving a state concerns
     the same watches as entering it. An object that was deleted and recreated between two events meets types and
@@ -49,6 +51,7 @@ class Interest(Struct, frozen=True, kw_only=True):
     indexed: tuple[tuple[str, str], ...] = ()
     owners: bool = False
     filled: tuple[str, ...] = ()
+    of_owner: bool = False
 
     def __post_init__(self) -> None:
         """Raise TypeError on ("x") instead of ("x",), which would be met by each letter."""

@@ -26,7 +26,7 @@ class Audience:
     Only the informer that writes the table uses it, through its TableWriter.
     """
 
-    __slots__ = ("_compiled", "_subscriptions", "_undelivered", "is_divided")
+    __slots__ = ("_compiled", "_subscriptions", "_undelivered", "is_divided", "of_owners")
 
     def __init__(self) -> None:
         self._subscriptions: dict[
@@ -35,6 +35,7 @@ class Audience:
         self._undelivered: dict[Key, Entry] = {}  # the entries before changes that are not delivered yet
         self._compiled: dict[str, InterestIndex] | None = None  # by index of the table; None after a subscription
         self.is_divided = False  # whether some watches are within an index
+        self.of_owners: dict[str, int] = {}  # by subscriber, its watches that need only owners, as bits
 
     @property
     def subscribers(self) -> tuple[str, ...]:
@@ -43,9 +44,11 @@ class Audience:
     def subscribe(self, subscriber: str, interests: Sequence[Interest], within: Sequence[str] = ()) -> None:
         """Add a subscriber, or replace its interests. within: as in Subscribe."""
         self._subscriptions[subscriber] = tuple(zip(interests, within or [""] * len(interests), strict=True))
+        self.of_owners[subscriber] = sum(interest.of_owner << position for position, interest in enumerate(interests))
         self._subscriptions_changed()
 
     def unsubscribe(self, subscriber: str) -> None:
+        self.of_owners.pop(subscriber, None)
         if self._subscriptions.pop(subscriber, None) is not None:
             self._subscriptions_changed()
 

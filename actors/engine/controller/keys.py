@@ -37,7 +37,9 @@ class _Routes:
         seen: the controller's view of the resource; None for a discovered resource, which it sees completely.
         """
         self._routes = [(_of_metadata(watch) if watch.metadata_only else watch, queue) for watch, queue in routes]
-        self.interests = tuple(watch.interest for watch, _ in routes)
+        self.interests = tuple(
+            replace(watch.interest, of_owner=True) if watch.is_of_owners else watch.interest for watch, _ in routes
+        )
         if isinstance(seen, View):
             self.interests = tuple(_as_in_tables(interest, seen) for interest in self.interests)
         self._seen = seen

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from kcm.actors.engine.informer.contents import Difference
 from kcm.protocols.codec import bundle, encode, encode_fields
 from kcm.protocols.messages.watches import EventType, Interest, Synced, WatchEvent
-from kcm.protocols.objects import Key
+from kcm.protocols.objects import Key, OwnerRef
 from kcm.runtime.tables.table import Entry, Table, TableWriter
 
 MOST_EVENTS = 500  # in one frame
@@ -29,6 +29,8 @@ class Delivery:
         self._events: list[bytes] = []  # encoded; each concerns at least one subscriber
         self._bytes = 0
         self._mail: dict[str, tuple[list[int], list[int]]] = {}  # by subscriber: positions in _events, matches
+        # Subscribers, matches, namespaces and owners of the collected events; see Interest.of_owner.
+        self._owners: set[tuple[str, int, str, OwnerRef | None, OwnerRef | None]] = set()
 
     @property
     def pending(self) -> int:
@@ -77,6 +79,9 @@ class Delivery:
             self.flush()
 
     def _post(self, type: EventType, entry: Entry, previous: Entry | None, concerned: Mapping[str, int]) -> None:
+        concerned = self._with_new_owners(entry, previous, concerned)
+        if not concerned:
+            return
         event = encode_fields(
             WatchEvent,
             type,
@@ -101,6 +106,20 @@ class Delivery:
         self._events.append(event)
         self._bytes += len(event)
 
+    def _with_new_owners(self, entry: Entry, previous: Entry | None, concerned: Mapping[str, int]) -> Mapping[str, int]:
+        """Return the watches concerned, without those that need only owners and get an event with the same owners."""
+        of_owners, kept, sent = self._writer.audience.of_owners, {}, self._owners
+        namespace = entry.key.partition("/")[0]
+        for name, matches in concerned.items():
+            if not matches & ~of_owners[name]:
+                before = None if previous is None else previous.controller
+                owners = name, matches, namespace, entry.controller, before
+                if owners in sent:
+                    continue
+                sent.add(owners)
+            kept[name] = matches
+        return kept
+
     def flush(self, *, owing: Key = "") -> None:
         """Send the collected changes. owing: key of an object whose latest change is not collected yet."""
         if not self._collected:
@@ -117,3 +136,4 @@ class Delivery:
             if key != owing:
                 audience.delivered(key)
         self._collected, self._events, self._bytes, self._mail = {}, [], 0, {}
+        self._owners.clear()

@@ -236,3 +236,27 @@ def test_successor_reports_objects_that_left_a_selection(divided: DeliveryRig) -
     successor = Delivery(rig.table, rig.table.claim(), send=rig._send)
     successor.take_over(lambda _name: True)
     assert changes(rig, "web") == [("DELETED", "default/a", 1)]
+
+
+def test_watch_that_needs_only_owners_gets_one_event_for_each_owner() -> None:
+    rig = DeliveryRig()
+    of_owner = Interest(owner_kinds=("Job",), of_owner=True)
+    rig.delivery.subscribe("owners", (of_owner,))
+    rig.delivery.subscribe("owners and nodes", (of_owner, NODE_CHANGED))
+    rig.delivery.subscribe("all", (OWNED_BY_JOB,))
+    a, b = owned_pod("a", 1, owner="Job"), owned_pod("b", 2, owner="Job")
+    another = pod("c", version=3, owner=owned_by("uid-p", kind="Job"))
+    elsewhere = pod("d", version=4, owner=owned_by("uid-o", kind="Job"), metadata={"namespace": "x"})
+    rig.show(a, b, another, elsewhere)
+    rig.delivery.flush()
+    keys = [("default/a", "default/b", "default/c", "x/d")]
+    assert (rig.keys("owners"), rig.keys("owners and nodes"), rig.keys("all")) == (
+        [(keys[0][0], *keys[0][2:])],
+        keys,
+        keys,
+    )
+    rig.sent.clear()
+    rig.show(owned_pod("a", 5, owner="Job"), owned_pod("b", 6, owner="Job"), owned_pod("b", 7))  # b is released
+    rig.delivery.flush()
+    assert rig.keys("owners") == [("default/a", "default/b")]
+    assert rig.mail("owners")[0].events[1].previous_controller is not None
