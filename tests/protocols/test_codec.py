@@ -171,7 +171,7 @@ def sample_of(message_type: type) -> Any:
         "having": (("phase", ("Failed", None)),),
         "query": (("labelSelector", "app=web"),),
         "indexed": (("node", "n1"),),
-        **dict.fromkeys(("types", "owner_kinds", "changed", "finalizers"), ("s",)),
+        **dict.fromkeys(("types", "owner_kinds", "changed", "finalizers", "filled"), ("s",)),
     }
     hints = typing.get_type_hints(message_type)
     values = {}
