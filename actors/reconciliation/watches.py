@@ -244,10 +244,9 @@ class Watch(Selecting, Generic[K_co], frozen=True):
 
     to: returns the keys of a change. It is called for every change that meets the interest, so it must be cheap. It
         should not raise for a malformed object; if it does, the change is logged and skipped.
+    delay: seconds from a change until its keys are enqueued, so that one reconciliation follows many changes.
     interest: filter that the informer applies for all watches at once, so that other changes cost this controller
         nothing. It may pass more changes than `to` needs, never fewer.
-    delay: seconds from a change until its keys are enqueued, so that one reconciliation follows many changes; a number,
-        or a function of the options. A delay of 0 or less is none. Of several delays of a key the earliest end counts.
     """
 
     to: Callable[[Change, Tables], Iterable[K_co]]
