@@ -36,7 +36,7 @@ class Interest(Struct, frozen=True, kw_only=True):
         as well.
     filled: names of derived facts, none of which is empty, 0 or False.
     of_owner: no condition: the watch needs only the controller owner, before and after a change. Of several changes in
-        one frame with the same owners, only the first is sent.
+        one frame with the same owners, those after the first may be left out.
 
     A condition on an object is met if the object before or after the change meets it, so that leaving a state concerns
     the same watches as entering it. An object that was deleted and recreated between two events meets types and

@@ -44,7 +44,10 @@ class Audience:
     def subscribe(self, subscriber: str, interests: Sequence[Interest], within: Sequence[str] = ()) -> None:
         """Add a subscriber, or replace its interests. within: as in Subscribe."""
         self._subscriptions[subscriber] = tuple(zip(interests, within or [""] * len(interests), strict=True))
-        self.of_owners[subscriber] = sum(interest.of_owner << position for position, interest in enumerate(interests))
+        self.of_owners.pop(subscriber, None)
+        of_owners = sum(interest.of_owner << position for position, interest in enumerate(interests))
+        if of_owners:
+            self.of_owners[subscriber] = of_owners
         self._subscriptions_changed()
 
     def unsubscribe(self, subscriber: str) -> None:

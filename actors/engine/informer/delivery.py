@@ -68,6 +68,8 @@ class Delivery:
         type, entry, previous = difference
         audience = self._writer.audience
         concerned = audience.concerned(type, entry, previous)
+        if audience.of_owners:
+            concerned = self._with_new_owners(entry, previous, concerned, audience.of_owners)
         if concerned:
             self._post(type, entry, previous, concerned)
         if audience.is_divided:
@@ -79,9 +81,6 @@ class Delivery:
             self.flush()
 
     def _post(self, type: EventType, entry: Entry, previous: Entry | None, concerned: Mapping[str, int]) -> None:
-        concerned = self._with_new_owners(entry, previous, concerned)
-        if not concerned:
-            return
         event = encode_fields(
             WatchEvent,
             type,
@@ -106,12 +105,14 @@ class Delivery:
         self._events.append(event)
         self._bytes += len(event)
 
-    def _with_new_owners(self, entry: Entry, previous: Entry | None, concerned: Mapping[str, int]) -> Mapping[str, int]:
+    def _with_new_owners(
+        self, entry: Entry, previous: Entry | None, concerned: Mapping[str, int], of_owners: Mapping[str, int]
+    ) -> Mapping[str, int]:
         """Return the watches concerned, without those that need only owners and get an event with the same owners."""
-        of_owners, kept, sent = self._writer.audience.of_owners, {}, self._owners
+        kept, sent = {}, self._owners
         namespace = entry.key.partition("/")[0]
         for name, matches in concerned.items():
-            if not matches & ~of_owners[name]:
+            if not matches & ~of_owners.get(name, 0):
                 before = None if previous is None else previous.controller
                 owners = name, matches, namespace, entry.controller, before
                 if owners in sent:
