@@ -94,7 +94,7 @@ class Suite:
         """Return the names of all specs for the cluster."""
         focus = self.gated or FOCUS
         report = self.logs / "dry-run.json"
-        self._run(report.with_suffix(".log"), 120.0, "--ginkgo.dry-run", f"--ginkgo.focus={focus}", report=report)
+        self._run(report.with_suffix(".log"), 600.0, "--ginkgo.dry-run", f"--ginkgo.focus={focus}", report=report)
         specs = json.loads(report.read_text())[0]["SpecReports"]
         report.unlink()  # tens of megabytes, since it contains the other specs too
         names = (
