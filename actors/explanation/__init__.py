@@ -16,6 +16,6 @@ scheduling.py, placement.py, containers.py, pods.py: pods.
 workloads.py, statefulsets.py: Deployments, ReplicaSets and DaemonSets, StatefulSets.
 batch.py, autoscaling.py, budgets.py: Jobs and CronJobs, HorizontalPodAutoscalers, PodDisruptionBudgets and drains.
 networking.py: Services and Ingresses.
-storage.py, devices.py: claims and volumes, ResourceClaims.
+storage.py, volumes.py, devices.py: claims, volumes with their attachments, ResourceClaims.
 server_objects.py: CertificateSigningRequests, APIServices, missing owners.
 """

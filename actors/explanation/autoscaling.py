@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kcm.actors.explanation.case import Case, condition_line
+from kcm.actors.explanation.case import Case, condition_line, is_lasting
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.kinds import API_SERVICES, resource_of_kind
 from kcm.protocols.objects import Object
@@ -52,6 +52,7 @@ def causes(case: Case) -> Iterator[Cause]:
             "autoscaler-limit",
             f"more replicas are needed than maxReplicas ({case.spec.get('maxReplicas')}) permits",
             condition_line(limited),
+            *_metrics(case),
             since=limited.get("lastTransitionTime"),
         )
 
@@ -100,9 +101,10 @@ def _inactive(case: Case, condition: Mapping[str, Any]) -> Iterator[Cause]:
         code = "selector-overlap" if reason == "AmbiguousSelector" else "scale-failed"
         yield case.cause(code, f"it does not scale {about}: {message}", line, since=since)
     elif (found := _NO_REQUEST.search(message)) is not None:
+        whose = f"containers {found['container']} in the pods" if found["container"] else "pods"
         yield case.cause(
             "requests-missing",
-            f"the pods of {about} have no request for {found['resource']}, so their utilization cannot be computed",
+            f"the {whose} of {about} have no request for {found['resource']}, so their utilization cannot be computed",
             line,
             since=since,
         )
@@ -111,9 +113,30 @@ def _inactive(case: Case, condition: Mapping[str, Any]) -> Iterator[Cause]:
     else:
         causes_of_pods = list(_pods(case, target))
         yield from causes_of_pods
-        if not causes_of_pods and (case.evidence.age(since) or 0.0) < SETTLING:
+        is_recent = (case.evidence.age(since) or 0.0) < SETTLING
+        if not is_lasting(causes_of_pods) and (causes_of_pods or is_recent):
             return  # new pods have no metrics yet
         yield case.cause("metrics-missing", f"there are no metrics of {about}: {message}", line, since=since)
+
+
+def _metrics(case: Case) -> Iterator[str]:
+    """Yield the current values of the metrics, with their targets."""
+    targets = [_value(metric, "target") for metric in case.spec.get("metrics") or ()]
+    for number, metric in enumerate(case.status.get("currentMetrics") or ()):
+        name, value = _value(metric, "current")
+        if name:
+            target = next((wanted for known, wanted in targets[number : number + 1] if known == name), "unknown")
+            yield f"metric {name} is {value}, its target is {target}"
+
+
+def _value(metric: Mapping[str, Any], part: str) -> tuple[str, str]:
+    """Return the name of a metric, and its current value or its target. part: "current" or "target"."""
+    source = next((found for found in metric.values() if isinstance(found, dict)), {})
+    name = source.get("name") or (source.get("metric") or {}).get("name") or ""
+    value = source.get(part) or {}
+    if value.get("averageUtilization") is not None:
+        return name, f"{value['averageUtilization']} %"
+    return name, str(value.get("averageValue") or value.get("value") or "unknown")
 
 
 def _no_metrics(case: Case, message: str, line: str, since: Any) -> Iterator[Cause]:

@@ -66,6 +66,7 @@ def job_causes(case: Case) -> Iterator[Cause]:
             "job-failed",
             f"the job has failed and is not retried: {failed.get('message') or failed.get('reason')}",
             condition_line(failed),
+            _limit(case),
             since=failed.get("lastTransitionTime"),
         )
         return
@@ -215,6 +216,10 @@ def _active(case: Case) -> list[Object]:
     return [job for job in case.evidence.owned(case.obj, r.JOBS) if name_of(job) in names]
 
 
+def _started(job: Object) -> str:
+    return str((job.get("status") or {}).get("startTime") or metadata(job).get("creationTimestamp"))
+
+
 def _last_job(case: Case) -> Object | None:
     jobs = case.evidence.owned(case.obj, r.JOBS)
     return max(jobs, key=lambda job: metadata(job).get("creationTimestamp") or "", default=None)
@@ -228,6 +233,7 @@ def _missed(case: Case, slot: float) -> Iterator[Cause]:
         yield case.cause(
             "concurrency-forbids",
             f"the slot of {format_time(slot)} waits until {name_of(active[0])} has finished: concurrencyPolicy Forbid",
+            *(f"job {name_of(job)} is active since {_started(job)}" for job in active[:MOST_FOLLOWED]),
             event_line(case.event("JobAlreadyActive")),
             since=slot,
         )

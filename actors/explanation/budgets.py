@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
+from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line, is_lasting
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.workloads import selector_of, troubled_pods
 from kcm.protocols import resources as r
@@ -105,7 +105,7 @@ def causes(case: Case) -> Iterator[Cause]:
     pods = case.evidence.selected(r.PODS, case.namespace, selector_of(case.obj))
     found = list(troubled_pods(case, pods))
     yield from found
-    if found or is_settled:
+    if is_lasting(found) or (not found and is_settled):
         yield case.cause(
             "budget-unhealthy",
             f"no eviction is allowed while {healthy} of {desired} required pods are healthy",

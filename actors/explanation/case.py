@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from kcm.actors.explanation.catalogue import CATALOGUE
+from kcm.actors.explanation.catalogue import CATALOGUE, ENDING
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.evidence import Evidence, event_time, newest_event, time_of
 from kcm.protocols.conditions import find_condition
@@ -119,6 +119,20 @@ class Case:
         at = event_time(from_newest)
         return None if at is not None and self.now - at > within else dict(from_newest)
 
+    def written(self, *fields: str) -> tuple[str, str] | None:
+        """Return (field manager, time) of the latest write of a field; None if managedFields do not contain it.
+
+        fields: path in managedFields, such as "f:spec", "f:unschedulable".
+        """
+        found: list[tuple[str, str]] = []
+        for entry in (self.obj.get("metadata") or {}).get("managedFields") or ():
+            part: Any = entry.get("fieldsV1") or {}
+            for field in fields:
+                part = part.get(field) if isinstance(part, dict) else None
+            if part is not None:
+                found.append((str(entry.get("manager")), str(entry.get("time"))))
+        return max(found, key=lambda writer: writer[1], default=None)
+
     # Causes.
 
     def cause(
@@ -177,6 +191,11 @@ def condition_line(condition: Mapping[str, Any] | None) -> str:
         return ""
     reason, message = condition.get("reason") or "", condition.get("message") or ""
     return f"condition {condition.get('type')}={condition.get('status')} {reason}: {message}".rstrip(": ")
+
+
+def is_lasting(causes: Iterable[Cause]) -> bool:
+    """Report whether one of the causes does not end by itself. False without causes."""
+    return any(cause.code not in ENDING for cause in causes)
 
 
 def grouped(causes: Iterable[Cause]) -> list[Cause]:

@@ -28,6 +28,7 @@ class CauseKind(Struct, frozen=True):
     command: str = ""
 
 
+ENDING = frozenset({"not-available-yet"})  # codes of waits that end by themselves
 DESCRIBE = "kubectl describe {kind} {name}{namespace}"
 EDIT = "kubectl edit {kind} {name}{namespace}"
 HEALTH = "run-kcm ctl get {controller}"
@@ -190,7 +191,7 @@ CAUSES: tuple[CauseKind, ...] = (
             "restarts, exit code",
             "kubectl logs --previous {name}{namespace}",
         ),
-        ("out-of-memory", "a container exceeds its memory limit", "OOMKilled", DESCRIBE),
+        ("out-of-memory", "a container exceeds its memory limit, or the memory of its node", "OOMKilled", DESCRIBE),
         ("startup-probe", "the startup or liveness probe fails", "events Unhealthy", DESCRIBE),
         ("readiness-probe", "a container is not ready", "its readiness, events Unhealthy", DESCRIBE),
         ("readiness-gate", "a readiness gate is not met", "status.conditions", DESCRIBE),
@@ -249,7 +250,12 @@ CAUSES: tuple[CauseKind, ...] = (
             "kubectl get nodes --show-labels",
         ),
         ("failing-pods-backoff", "pods fail at once, and replacements are delayed", "failed pods", DESCRIBE),
-        ("not-available-yet", "pods are ready, but not for minReadySeconds", "status", DESCRIBE),
+        (
+            "not-available-yet",
+            "pods are ready, but not for minReadySeconds, or within the time that their probes allow them",
+            "status, probes",
+            DESCRIBE,
+        ),
         (
             "missing-owner",
             "the owner does not exist, and the object was not deleted with it",
@@ -309,7 +315,7 @@ CAUSES: tuple[CauseKind, ...] = (
         ("target-port-missing", "no container has a port with the name of targetPort", "the ports", EDIT),
         ("load-balancer-missing", "no controller creates a load balancer", "status.loadBalancer", DESCRIBE),
         ("load-balancer-failed", "the cloud cannot create the load balancer", "events", DESCRIBE),
-        ("backend-missing", "a backend of the Ingress does not exist", "the rules, a read", EDIT),
+        ("backend-missing", "a backend of the Ingress does not exist, or has no such port", "the rules, a read", EDIT),
         ("ingress-class-missing", "the IngressClass does not exist", "a read", "kubectl get ingressclasses"),
         (
             "ingress-unclassed",

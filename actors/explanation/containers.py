@@ -10,10 +10,12 @@ from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.evidence import time_of
 from kcm.protocols.resources import CONFIGMAPS, SECRETS
 
-WARMUP = 30.0  # seconds in which a container may become ready
+WARMUP = 30.0  # seconds in which a container may become ready, whatever its probes allow it
 SLOW_START = 60.0  # seconds in which a kubelet starts the containers
 SLOW_INIT = 120.0  # seconds after which an init container that still runs is a cause
 CRASHED_LATELY = 600.0  # seconds after the end of the last run
+
+PROBE_DEFAULTS = {"initialDelaySeconds": 0, "periodSeconds": 10, "failureThreshold": 3}
 
 IMAGE = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed"}
@@ -66,7 +68,11 @@ def _container(case: Case, status: Mapping[str, Any], *, init: bool) -> Iterator
             "image-invalid", f"the image of {what} has an invalid name: {_image_of(case, str(name))}", line
         )
     elif reason == "ErrImageNeverPull":
-        yield case.cause("image-never-pull", f"the image of {what} is missing, and imagePullPolicy is Never", line)
+        image = _image_of(case, str(name))
+        node = case.spec.get("nodeName")
+        yield case.cause(
+            "image-never-pull", f"node {node} lacks the image {image} of {what}, and imagePullPolicy is Never", line
+        )
     elif reason == "CreateContainerConfigError":
         yield case.cause("config-missing", f"{what} lacks its configuration: {message}", line, *_missing(case))
     elif reason in CANNOT_START:
@@ -85,9 +91,14 @@ def _crash(case: Case, what: str, last: Mapping[str, Any], status: Mapping[str, 
         f"last run: exit code {exit_code}, reason {last.get('reason')}, ended {last.get('finishedAt')}" if last else ""
     )
     since = last.get("finishedAt")
+    container = _spec_of(case, str(status.get("name")))
     if last.get("reason") == "OOMKilled":
         return case.cause(
-            "out-of-memory", f"{what} exceeds its memory limit, after {restarts} restarts", line, ended, since=since
+            "out-of-memory",
+            f"{what} {exceeds_memory(case, container)}, after {restarts} restarts",
+            line,
+            ended,
+            since=since,
         )
     unhealthy = case.event("Unhealthy")
     message = str((unhealthy or {}).get("message") or "")
@@ -97,11 +108,68 @@ def _crash(case: Case, what: str, last: Mapping[str, Any], status: Mapping[str, 
             f"{what} is killed by its probe, after {restarts} restarts: {message}",
             line,
             ended,
+            *probe_lines(container, message.partition(" ")[0].lower() + "Probe"),
             since=since,
         )
     return case.cause(
-        "crash-loop", f"{what} ends with exit code {exit_code}, after {restarts} restarts", line, ended, since=since
+        "crash-loop",
+        f"{what} ends with exit code {exit_code}, after {restarts} restarts",
+        line,
+        ended,
+        since=since,
     )
+
+
+def exceeds_memory(case: Case, container: Mapping[str, Any]) -> str:
+    """Return why a container was killed for its memory: by its own limit, that of its pod, or that of its node."""
+    for owner, found in (("its", container), ("its pod's", case.spec)):
+        limit = ((found.get("resources") or {}).get("limits") or {}).get("memory")
+        if limit is not None:
+            return f"exceeds {owner} memory limit of {limit}"
+    return f"has no memory limit, and exceeds the memory of its node {case.spec.get('nodeName')}"
+
+
+def end_in_words(case: Case, status: Mapping[str, Any], end: Mapping[str, Any]) -> str:
+    """Return how a container has ended, with the limit that it exceeded."""
+    text = f"container {status.get('name')} ended with exit code {end.get('exitCode')} ({end.get('reason')})"
+    if end.get("reason") == "OOMKilled":
+        return f"{text}: it {exceeds_memory(case, _spec_of(case, str(status.get('name'))))}"
+    return text
+
+
+def probe_lines(container: Mapping[str, Any], *kinds: str) -> Iterator[str]:
+    """Yield the probes of a container with their thresholds. kinds: "livenessProbe" and others."""
+    for kind in kinds:
+        if probe := container.get(kind):
+            limits = ", ".join(f"{field} {probe.get(field, default)}" for field, default in PROBE_DEFAULTS.items())
+            yield f"{kind}: {_probed(probe)}, {limits}"
+
+
+def _probed(probe: Mapping[str, Any]) -> str:
+    http, tcp, grpc = probe.get("httpGet"), probe.get("tcpSocket"), probe.get("grpc")
+    if http:
+        return f"GET {http.get('path') or '/'} of port {http.get('port')}"
+    if tcp or grpc:
+        return f"{'TCP' if tcp else 'gRPC'} port {(tcp or grpc or {}).get('port')}"
+    command = (probe.get("exec") or {}).get("command") or ("",)
+    return f"command {command[0]:.100}"  # its arguments may contain passwords
+
+
+def readiness_seconds(container: Mapping[str, Any], *, started: bool) -> float:
+    """Return how long a new container may take to become ready, by its probes, but at least WARMUP seconds.
+
+    started: its startup probe has succeeded, so that its readiness probe follows.
+    """
+    kinds = ("startupProbe", "readinessProbe") if started else ("startupProbe",)
+    return max(WARMUP, sum(_probe_seconds(container.get(kind) or {}) for kind in kinds))
+
+
+def _probe_seconds(probe: Mapping[str, Any]) -> float:
+    """Return after how many seconds a probe has failed finally; 0 for a missing probe."""
+    if not probe:
+        return 0.0
+    values = {field: float(probe.get(field, default)) for field, default in PROBE_DEFAULTS.items()}
+    return values["initialDelaySeconds"] + values["periodSeconds"] * values["failureThreshold"]
 
 
 def _restarts(case: Case, status: Mapping[str, Any], *, init: bool) -> bool:
@@ -127,16 +195,29 @@ def _running(
         return
     unhealthy = case.event("Unhealthy")
     message = str((unhealthy or {}).get("message") or "")
-    if status.get("started") is False and (seconds > WARMUP or message.startswith("Startup")):
+    container = _spec_of(case, str(status.get("name")))
+    is_starting = status.get("started") is False
+    allowed = readiness_seconds(container, started=not is_starting)
+    lines = (event_line(unhealthy), *probe_lines(container, "startupProbe" if is_starting else "readinessProbe"))
+    if seconds <= allowed and not (is_starting and last):
+        # Probes fail while a program starts, so a failure within this time is no trouble.
+        if seconds > WARMUP:
+            yield case.cause(
+                "not-available-yet",
+                f"{what} has run for {seconds:.0f} s, and its probes allow it {allowed:.0f} s until it is ready",
+                *lines,
+                since=started,
+            )
+    elif is_starting:
         yield case.cause(
-            "startup-probe", f"{what} has not passed its startup probe", event_line(unhealthy), since=started
+            "startup-probe", f"{what} has not passed its startup probe in {seconds:.0f} s", *lines, since=started
         )
-    elif seconds > WARMUP or message.startswith("Readiness"):
+    else:
         yield case.cause(
             "readiness-probe",
             f"{what} runs and is not ready" + (f": {message}" if message else ""),
             condition_line(case.condition("ContainersReady")),
-            event_line(unhealthy),
+            *lines,
             since=(case.condition("Ready") or {}).get("lastTransitionTime"),
         )
 
@@ -148,9 +229,13 @@ def _is_sidecar(case: Case, name: str) -> bool:
     )
 
 
-def _image_of(case: Case, name: str) -> str:
+def _spec_of(case: Case, name: str) -> Mapping[str, Any]:
     containers = [*(case.spec.get("initContainers") or ()), *(case.spec.get("containers") or ())]
-    return next((str(container.get("image")) for container in containers if container.get("name") == name), "")
+    return next((container for container in containers if container.get("name") == name), {})
+
+
+def _image_of(case: Case, name: str) -> str:
+    return str(_spec_of(case, name).get("image") or "")
 
 
 def none_started(case: Case) -> bool:
@@ -189,7 +274,10 @@ def _not_started(case: Case) -> Iterator[Cause]:
         if scheduled is not None and case.now - scheduled > SLOW_START:
             seconds = case.now - scheduled
             yield case.cause(
-                "kubelet-silent", f"the kubelet has not started it {seconds:.0f} s after it was scheduled", since=since
+                "kubelet-silent",
+                f"the kubelet of node {case.spec.get('nodeName')} has not started it {seconds:.0f} s after it was "
+                "scheduled",
+                since=since,
             )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kcm.actors.explanation import responsible
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line
 from kcm.actors.explanation.cause import Cause
-from kcm.actors.explanation.kinds import GARBAGE_COLLECTOR, KINDS
+from kcm.actors.explanation.kinds import API_SERVICES, GARBAGE_COLLECTOR, KINDS
 from kcm.actors.explanation.nodes import node_trouble
 from kcm.actors.explanation.pods import stops_slowly
 from kcm.protocols import resources as r
@@ -48,6 +48,7 @@ DEPENDENTS = (
     r.DEPLOYMENTS,
     r.STATEFULSETS,
 )
+_GROUP_VERSION = re.compile(r"([a-z0-9-]+(?:\.[a-z0-9-]+)+)/(v\d+(?:(?:alpha|beta)\d+)?)")
 _REMAINING = re.compile(r"([a-z0-9.-]+) has (\d+) resource instances")
 
 
@@ -132,12 +133,11 @@ def _custom_resources(case: Case) -> Iterator[Cause]:
 
 
 def _whose(case: Case, finalizer: str) -> str:
-    """Return who manages a finalizer, as managedFields name the writer."""
-    for entry in metadata(case.obj).get("managedFields") or ():
-        fields = ((entry.get("fieldsV1") or {}).get("f:metadata") or {}).get("f:finalizers") or {}
-        if f'v:"{finalizer}"' in fields:
-            return f"{entry.get('manager')}, which wrote it at {entry.get('time')}"
-    return "its owner, which is not a controller of Kubernetes"
+    """Return who manages a finalizer, if managedFields contain it."""
+    written = case.written("f:metadata", "f:finalizers", f'v:"{finalizer}"')
+    if written is None or written[0] == "unknown":  # of a client without a name
+        return "its owner, which is not a controller of Kubernetes"
+    return f"{written[0]}, which wrote it at {written[1]}"
 
 
 def _uses_claim(case: Case, pod: Object) -> bool:
@@ -225,6 +225,17 @@ def _stopping_pods(case: Case) -> Iterator[Cause]:
             return
 
 
+def _remaining_lines(remaining: Sequence[tuple[Resource, Object]]) -> Iterator[str]:
+    """Yield the first objects that remain, those with finalizers first: by name, since when they are being deleted."""
+    shown = sorted(remaining, key=lambda found: not finalizers_of(found[1]))[:MOST_FOLLOWED]
+    for resource, obj in shown:
+        deleted, finalizers = metadata(obj).get("deletionTimestamp"), ", ".join(finalizers_of(obj)) or "none"
+        state = f"is being deleted since {deleted}" if deleted else "is not being deleted"
+        yield f"{resource.kind.lower()} {name_of(obj)} {state}, with finalizers: {finalizers}"
+    if len(remaining) > len(shown):
+        yield f"and {len(remaining) - len(shown)} more objects"
+
+
 def _namespace(case: Case) -> Iterator[Cause]:
     idle = list(responsible.not_working(case, ("namespace-controller",)))
     yield from idle
@@ -237,6 +248,8 @@ def _namespace(case: Case) -> Iterator[Cause]:
             controller="namespace-controller",
             since=failed.get("lastTransitionTime"),
         )
+        for group, version in list(dict.fromkeys(_GROUP_VERSION.findall(str(failed.get("message")))))[:MOST_FOLLOWED]:
+            yield from case.follow(API_SERVICES, case.evidence.get(API_SERVICES, f"{version}.{group}"))
     content = case.condition_is("NamespaceContentRemaining", "True")
     finalizers = case.condition_is("NamespaceFinalizersRemaining", "True")
     failure = case.condition_is("NamespaceDeletionContentFailure", "True")
@@ -249,16 +262,21 @@ def _namespace(case: Case) -> Iterator[Cause]:
         plural, _, group = name.partition(".")
         if (other := case.evidence.find(group, plural)) is not None:
             resources.append(other)
-    for resource in resources:
-        for obj in case.evidence.list(resource, case.name):
-            if followed < MOST_FOLLOWED and is_deleting(obj):
-                found = list(case.follow(resource, obj))
-                followed += bool(found)
-                yield from found
+    remaining = [(resource, obj) for resource in resources for obj in case.evidence.list(resource, case.name)]
+    for resource, obj in remaining:
+        if followed < MOST_FOLLOWED and is_deleting(obj):
+            found = list(case.follow(resource, obj))
+            followed += bool(found)
+            yield from found
     if not followed:
         yield from _stopping_pods(case)
     if failure is not None:
-        yield case.cause("namespace-not-empty", f"its contents cannot be deleted: {failure.get('message')}")
+        yield case.cause(
+            "namespace-not-empty",
+            f"its contents cannot be deleted: {failure.get('message')}",
+            *_remaining_lines(remaining),
+            since=failure.get("lastTransitionTime"),
+        )
     elif content is not None or finalizers is not None:
         lines = [condition_line(condition) for condition in (content, finalizers)]
         yield case.cause(
@@ -266,6 +284,7 @@ def _namespace(case: Case) -> Iterator[Cause]:
             "it still contains objects: "
             + "; ".join(f"{found[2]} {found[1]}" for found in _REMAINING.finditer(message)),
             *lines,
+            *_remaining_lines(remaining),
             controller="namespace-controller",
             since=(content or finalizers or {}).get("lastTransitionTime"),
         )

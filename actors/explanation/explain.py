@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from kcm.actors.explanation import deletion, responsible, server_objects
-from kcm.actors.explanation.case import Case, distinct, grouped
+from kcm.actors.explanation.case import Case, distinct, grouped, is_lasting
 from kcm.actors.explanation.cause import Cause, ControllerReport, Explanation, Verdict
 from kcm.actors.explanation.evidence import Evidence, ReadError, time_of
 from kcm.actors.explanation.kinds import controllers_of
@@ -15,7 +15,6 @@ from kcm.protocols.resources import Resource
 
 MOST_CAUSES = 20
 FRESH = 60.0  # seconds after a change in which an object is under way
-ENDING = frozenset({"not-available-yet"})  # codes of waits that end by themselves
 INTENDED = frozenset(  # codes of waits that the object's own configuration requests
     {
         "autoscaling-disabled",
@@ -97,7 +96,7 @@ def _verdict(about: str, causes: Sequence[Cause]) -> Verdict:
 
     An object is on hold only if each cause is its own: a Deployment whose pods wait for a cordoned node is stuck.
     """
-    if all(cause.code in ENDING for cause in causes):
+    if not is_lasting(causes):
         return "under way"
     return "on hold" if all(cause.code in INTENDED and cause.about == about for cause in causes) else "stuck"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kcm.actors.controllers.network.shared.ports import named_ports
 from kcm.actors.explanation import responsible
-from kcm.actors.explanation.case import MOST_FOLLOWED, Case, event_line
+from kcm.actors.explanation.case import MOST_FOLLOWED, Case, event_line, is_lasting
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.evidence import MOST_LISTED
 from kcm.actors.explanation.workloads import troubled_pods
@@ -115,8 +115,11 @@ def _no_endpoints(case: Case) -> Iterator[Cause]:
         return
     found = list(troubled_pods(case, pods))
     yield from found
-    if found or _is_settled(case):
-        yield case.cause("endpoints-not-ready", f"none of its {len(pods)} pods is ready", f"selector {selector}")
+    if is_lasting(found) or (not found and _is_settled(case)):
+        named = ", ".join(name_of(pod) for pod in pods[:MOST_FOLLOWED])
+        yield case.cause(
+            "endpoints-not-ready", f"none of its {len(pods)} pods is ready: {named}", f"selector {selector}"
+        )
 
 
 def _no_pods(case: Case, selector: LabelSelector) -> Iterator[Cause]:
@@ -124,7 +127,7 @@ def _no_pods(case: Case, selector: LabelSelector) -> Iterator[Cause]:
     found = [cause for resource, owner in owners for cause in case.follow(resource, owner)]
     yield from found
     has_none_to_come = all(_replicas(owner) == 0 for _, owner in owners)
-    if found or _is_settled(case, EARLY if has_none_to_come else SETTLING):
+    if is_lasting(found) or _is_settled(case, EARLY if has_none_to_come else SETTLING):
         lines = [
             f"{resource.kind.lower()} {name_of(owner)}, whose pods would match, has {_replicas(owner)} replicas"
             for resource, owner in owners
@@ -198,7 +201,7 @@ def _missing_ports(case: Case, ready: Sequence[Object]) -> Iterator[Cause]:
                 "target-port-missing",
                 f"no container of its {len(ready)} ready pods has a {protocol} port named {target}",
                 f"port {port.get('name') or port.get('port')} has targetPort {target}",
-                *(f"there is a {other} port named {name}" for name, other in sorted(named) if name == target),
+                *(f"there is a {other} port named {name}" for name, other in sorted(named)[:MOST_FOLLOWED]),
             )
 
 
@@ -245,7 +248,7 @@ def ingress_pending(case: Case) -> str:
 def ingress_causes(case: Case) -> Iterator[Cause]:
     for code, text in dict.fromkeys(_missing_of_ingress(case)):
         yield case.cause(code, text)
-    for name in sorted(_backends(case)):
+    for name in sorted({name for name, _ in _backends(case)}):
         service = case.evidence.get(r.SERVICES, f"{case.namespace}/{name}")
         yield from case.follow(r.SERVICES, service)
     if _is_unclassed(case) and _is_settled(case, EARLY):
@@ -267,20 +270,44 @@ def _is_unclassed(case: Case) -> bool:
     return bool(case.evidence.list(INGRESS_CLASSES))  # without any, the controllers here handle all Ingresses
 
 
-def _backends(case: Case) -> set[str]:
+def _backends(case: Case) -> set[tuple[str, str]]:
+    """Return the services of an Ingress, each with the name or the number of its port; "" without a port."""
     backends = [case.spec.get("defaultBackend") or {}]
     for rule in case.spec.get("rules") or ():
         backends += [path.get("backend") or {} for path in (rule.get("http") or {}).get("paths") or ()]
-    return {name for backend in backends if (name := (backend.get("service") or {}).get("name"))}
+    services = [backend.get("service") or {} for backend in backends]
+    ports = [service.get("port") or {} for service in services]
+    return {
+        (service["name"], str(port.get("name") or port.get("number") or ""))
+        for service, port in zip(services, ports, strict=True)
+        if service.get("name")
+    }
+
+
+def _has_port(service: Object, port: str) -> bool:
+    """Report whether a Service has a port of this name or number. Ports of an ExternalName need not be listed."""
+    spec = service.get("spec") or {}
+    listed = spec.get("ports") or ()
+    return spec.get("type") == "ExternalName" or any(
+        port in (found.get("name"), str(found.get("port"))) for found in listed
+    )
 
 
 def _missing_of_ingress(case: Case) -> Iterator[tuple[str, str]]:
     class_ = case.spec.get("ingressClassName")
     if class_ and case.evidence.is_missing(INGRESS_CLASSES, class_):
-        yield "ingress-class-missing", f"its IngressClass {class_} does not exist"
-    for name in sorted(_backends(case)):
+        classes = [name_of(found) for found in case.evidence.list(INGRESS_CLASSES)]
+        others = f"; there are {', '.join(classes[:MOST_FOLLOWED])}" if classes else ""
+        yield "ingress-class-missing", f"its IngressClass {class_} does not exist{others}"
+    for name, port in sorted(_backends(case)):
+        service = case.evidence.get(r.SERVICES, f"{case.namespace}/{name}")
         if case.evidence.is_missing(r.SERVICES, f"{case.namespace}/{name}"):
             yield "backend-missing", f"its backend service {name} does not exist"
+        elif service is not None and port and not _has_port(service, port):
+            ports = [
+                f"{found.get('name') or ''} {found.get('port')}".strip() for found in service["spec"].get("ports") or ()
+            ]
+            yield "backend-missing", f"its backend service {name} has no port {port}, but {', '.join(ports) or 'none'}"
     for entry in case.spec.get("tls") or ():
         secret = entry.get("secretName")
         if secret and case.evidence.is_missing(r.SECRETS, f"{case.namespace}/{secret}"):

@@ -57,7 +57,13 @@ def causes(case: Case) -> Iterator[Cause]:
             "node-network", f"its network is not configured: {network.get('message')}", condition_line(network)
         )
     if case.spec.get("unschedulable"):
-        yield case.cause("node-cordoned", "the node is cordoned: no new pods are scheduled to it")
+        written = case.written("f:spec", "f:unschedulable")
+        yield case.cause(
+            "node-cordoned",
+            "the node is cordoned: no new pods are scheduled to it",
+            f"spec.unschedulable was written by {written[0]} at {written[1]}" if written else "",
+            since=written[1] if written else None,
+        )
 
 
 def _not_evicted(case: Case) -> Iterator[Cause]:

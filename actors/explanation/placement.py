@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case
+from kcm.actors.explanation.evidence import MOST_LISTED
 from kcm.protocols.node_affinity import REQUIRED
 from kcm.protocols.objects import Object, controller_of, labels_of, name_of, namespace_of
-from kcm.protocols.quantities import parse_quantity
-from kcm.protocols.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from kcm.protocols.pod_resources import pod_requests
+from kcm.protocols.quantities import format_quantity, parse_quantity, read_quantity
+from kcm.protocols.resources import CSI_NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
+from kcm.protocols.selectors import NOTHING, LabelSelector, label_selector_of
 from kcm.protocols.tolerations import tolerates
 from kcm.protocols.volumes import claim_keys, is_pod_ended, volume_name_of
 
@@ -23,9 +29,17 @@ def details(case: Case, code: str, reason: str, nodes: Sequence[Object]) -> Iter
     nodes: those that the pod selects; all of them if it selects none.
     """
     if code == "insufficient-resources" and reason.startswith("Insufficient "):
-        yield from _amounts(case, reason.removeprefix("Insufficient ").split()[0], nodes)
+        resource = reason.removeprefix("Insufficient ").split()[0]
+        yield from _amounts(case, resource, nodes)
+        yield from _free(case, resource, nodes)
+    elif code == "insufficient-resources":
+        yield from _free(case, "pods", nodes)
     elif code == "node-affinity":
         yield selection(case)
+    elif code == "pod-affinity":
+        yield from _affinity(case, reason)
+    elif code == "too-many-volumes":
+        yield from _attachable(case, nodes)
     elif code == "topology-spread":
         yield from _domains(case, nodes)
     elif code == "nodes-unschedulable":
@@ -90,16 +104,116 @@ def _amounts(case: Case, resource: str, nodes: Sequence[Object]) -> Iterator[str
     yield line + (f" ({_names(iter(nodes))})" if len(nodes) <= MOST_FOLLOWED else "")
 
 
+def _free(case: Case, resource: str, nodes: Sequence[Object]) -> Iterator[str]:
+    """Yield how much of a resource is free on each of a few nodes, and which pod there requests most of it.
+
+    resource: "pods" for the number of pods.
+    """
+    placed = _placed_pods(case)
+    if len(nodes) > MOST_FOLLOWED or placed is None:
+        return
+    for node in nodes:
+        room = ((node.get("status") or {}).get("allocatable") or {}).get(resource)
+        here = [pod for pod in placed if pod["spec"]["nodeName"] == name_of(node)]
+        if room is None:
+            continue
+        if resource == "pods":
+            yield f"node {name_of(node)} has {len(here)} of {room} pods"
+            continue
+        taken = [(amount, pod) for pod in here if (amount := _requested(pod, resource))]
+        total = read_quantity(room)
+        free = format_quantity(total.value - sum(amount for amount, _ in taken), total.form)
+        line = f"node {name_of(node)} has {free} of {room} {resource} free"
+        if taken:
+            most, pod = max(taken, key=lambda found: found[0])
+            line += f"; pod {namespace_of(pod)}/{name_of(pod)} requests most of it, {format_quantity(most, total.form)}"
+        yield line
+
+
+def _requested(pod: Object, resource: str) -> Decimal:
+    with contextlib.suppress(ValueError):
+        if (amount := pod_requests(pod).get(resource)) is not None:
+            return amount.value
+    return Decimal(0)
+
+
+def _placed_pods(case: Case) -> list[Object] | None:
+    """Return the pods that are on a node and have not ended; None if there are too many to be read."""
+    pods = case.evidence.list(PODS)
+    if len(pods) >= MOST_LISTED:
+        return None
+    return [pod for pod in pods if (pod.get("spec") or {}).get("nodeName") and not is_pod_ended(pod)]
+
+
+def _affinity(case: Case, reason: str) -> Iterator[str]:
+    """Yield the rules about other pods that exclude nodes, and the pods that they concern."""
+    placed = _placed_pods(case) or []
+    if "existing pods" in reason:
+        rules = [(pod, term) for pod in placed for term in _pod_terms(pod, "podAntiAffinity")]
+        for pod, term in [found for found in rules if _concerns(found[1], found[0], case.obj)][:MOST_SHOWN]:
+            yield (
+                f"pod {namespace_of(pod)}/{name_of(pod)} on {pod['spec']['nodeName']} forbids pods with "
+                f"{_selector_of(term)} in its {term.get('topologyKey')}"
+            )
+        return
+    kind = "podAntiAffinity" if "anti-affinity" in reason else "podAffinity"
+    for term in _pod_terms(case.obj, kind):
+        found = [f"{name_of(pod)} on {pod['spec']['nodeName']}" for pod in placed if _concerns(term, case.obj, pod)]
+        more = f" and {len(found) - MOST_SHOWN} more" if len(found) > MOST_SHOWN else ""
+        yield (
+            f"its {kind} {'forbids' if 'Anti' in kind else 'requires'} pods with {_selector_of(term)} in the same "
+            f"{term.get('topologyKey')}: {', '.join(found[:MOST_SHOWN]) or 'there are none'}{more}"
+        )
+
+
+def _pod_terms(pod: Object, kind: str) -> Sequence[Mapping[str, Any]]:
+    """Return the required terms of podAffinity or podAntiAffinity."""
+    return (((pod.get("spec") or {}).get("affinity") or {}).get(kind) or {}).get(REQUIRED) or ()
+
+
+def _concerns(term: Mapping[str, Any], pod: Object, other: Object) -> bool:
+    """Report whether a term of a pod selects another one. The selector of namespaces is taken to match all of them."""
+    namespaces = term.get("namespaces") or (namespace_of(pod),)
+    is_there = namespace_of(other) in namespaces or term.get("namespaceSelector") is not None
+    return is_there and _selector_of(term).matches(labels_of(other))
+
+
+def _selector_of(term: Mapping[str, Any]) -> LabelSelector:
+    """Return the label selector of a term or a constraint; one that matches nothing if it is malformed."""
+    try:
+        return label_selector_of(term.get("labelSelector"))
+    except (ValueError, AttributeError, TypeError):
+        return NOTHING
+
+
+def _attachable(case: Case, nodes: Sequence[Object]) -> Iterator[str]:
+    """Yield how many volumes each driver can attach to each of a few nodes."""
+    for node in nodes[:MOST_FOLLOWED]:
+        found = case.evidence.get(CSI_NODES, name_of(node))
+        for driver in ((found or {}).get("spec") or {}).get("drivers") or ():
+            count = (driver.get("allocatable") or {}).get("count")
+            if count is not None:
+                yield f"driver {driver.get('name')} attaches at most {count} volumes to node {name_of(node)}"
+
+
 def _domains(case: Case, nodes: Sequence[Object]) -> Iterator[str]:
     """Yield the domains of each constraint with their nodes, as cordoned nodes count as domains."""
+    placed = _placed_pods(case)
     for constraint in case.spec.get("topologySpreadConstraints") or ():
-        key = constraint.get("topologyKey")
+        key, selector = constraint.get("topologyKey"), _selector_of(constraint)
+        own = [pod for pod in placed or () if namespace_of(pod) == case.namespace and selector.matches(labels_of(pod))]
+        counts = Counter(pod["spec"]["nodeName"] for pod in own)
+        numbers: Counter[str] = Counter()
         domains: dict[str, list[str]] = {}
         for node in nodes:
             if key in labels_of(node):
                 shown = f"{name_of(node)} (cordoned)" if _is_cordoned(node) else name_of(node)
                 domains.setdefault(labels_of(node)[key], []).append(shown)
-        parts = [f"{domain}: {', '.join(names[:MOST_SHOWN])}" for domain, names in sorted(domains.items())]
+                numbers[labels_of(node)[key]] += counts[name_of(node)]
+        parts = [
+            f"{domain}: {', '.join(names[:MOST_SHOWN])}" + ("" if placed is None else f" with {numbers[domain]} pods")
+            for domain, names in sorted(domains.items())
+        ]
         yield f"maxSkew {constraint.get('maxSkew')} over {key}: {'; '.join(parts[:MOST_SHOWN]) or 'no node has it'}"
 
 
@@ -172,6 +286,8 @@ def _places_of_volumes(case: Case) -> Iterator[str]:
         if claim is None or not volume_name_of(claim):
             continue
         found = case.evidence.get(PERSISTENT_VOLUMES, volume_name_of(claim))
+        if found is None and case.evidence.is_missing(PERSISTENT_VOLUMES, volume_name_of(claim)):
+            yield f"claim {name} is bound to volume {volume_name_of(claim)}, which does not exist"
         required = (((found or {}).get("spec") or {}).get("nodeAffinity") or {}).get("required") or {}
         if required.get("nodeSelectorTerms"):
             where = terms_in_words(required["nodeSelectorTerms"])

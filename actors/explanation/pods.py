@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kcm.actors.explanation import containers, devices, scheduling, storage
+from kcm.actors.explanation import containers, devices, scheduling, volumes
 from kcm.actors.explanation.case import Case, condition_line
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.evidence import time_of
@@ -112,7 +112,7 @@ def causes(case: Case) -> Iterator[Cause]:
         yield case.cause("node-lost", f"its node {case.spec['nodeName']} does not exist")
     if containers.none_started(case):
         yield from scheduling.waits_for_claims(case, f"its node is {case.spec['nodeName']}")
-        yield from storage.attachments_of(case)
+        yield from volumes.attachments_of(case)
     yield from containers.causes(case)
 
 
@@ -124,13 +124,19 @@ def _failed(case: Case) -> Iterator[Cause]:
         why = message or (target or {}).get("message")
         yield case.cause("pod-evicted", f"the pod was evicted: {why}", line, condition_line(target))
     elif reason in REJECTED or reason.startswith("OutOf"):
-        yield case.cause("pod-rejected", f"the kubelet rejected the pod: {reason} {message}", line)
+        node = case.spec.get("nodeName")
+        yield case.cause("pod-rejected", f"the kubelet of node {node} rejected the pod: {reason} {message}", line)
     else:
         ends = [
-            f"container {status.get('name')} ended with exit code {end.get('exitCode')} ({end.get('reason')})"
-            for status in case.status.get("containerStatuses") or ()
+            containers.end_in_words(case, status, end)
+            for status in (
+                *(case.status.get("initContainerStatuses") or ()),
+                *(case.status.get("containerStatuses") or ()),
+            )
             if (end := (status.get("state") or {}).get("terminated")) and end.get("exitCode")
         ]
+        if reason == "DeadlineExceeded":
+            message = f"{message} (activeDeadlineSeconds {case.spec.get('activeDeadlineSeconds')})"
         why = f"{reason} {message}".strip() or "; ".join(ends) or "its phase is Failed"
         yield case.cause("pod-failed", f"the pod has failed: {why}", line, *ends)
 

@@ -10,7 +10,7 @@ import contextlib
 import re
 from collections.abc import Iterator
 
-from kcm.actors.explanation.case import Case
+from kcm.actors.explanation.case import MOST_FOLLOWED, Case
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.kinds import LIMIT_RANGES
 from kcm.protocols.objects import Object, name_of
@@ -68,6 +68,20 @@ SUMMARIES = {
 }
 
 
+# What a refusal requires: the summary contains it.
+DETAILS = {
+    "webhook-denied": re.compile(r"denied the request: (?P<detail>.+)", re.DOTALL),
+    "policy-denied": re.compile(r"denied request: (?P<detail>.+)", re.DOTALL),
+    "quota-needs-values": re.compile(r"must specify (?P<detail>.+)", re.DOTALL),
+    "pod-security": re.compile(r'violates PodSecurity "[^"]*": (?P<detail>.+)', re.DOTALL),
+    "limit-range": re.compile(
+        r"(?P<detail>(?:m(?:inim|axim)um \S+ usage per|\S+ max limit to request ratio per) .+)", re.DOTALL
+    ),
+    "not-permitted": re.compile(r'User "[^"]*" (?P<detail>cannot .+)', re.DOTALL),
+    "invalid-template": re.compile(r"(?:is invalid: |is malformed: |strict decoding error: )(?P<detail>.+)", re.DOTALL),
+}
+
+
 def code_of(message: str) -> tuple[str, str]:
     """Return the code of a refusal, and the name that it contains; "write-refused" for an unknown text."""
     for code, pattern in PATTERNS:
@@ -100,6 +114,10 @@ def refused(
         )
         return
     summary = SUMMARIES[code].format(name=name)
+    if (detail := DETAILS.get(code)) is not None and (found := detail.search(message)) is not None:
+        summary += f": {found['detail'].strip():.200}"
+    if code == "limit-range" and (limit_ranges := case.evidence.list(LIMIT_RANGES, case.namespace)):
+        summary += f" (LimitRange {', '.join(name_of(obj) for obj in limit_ranges[:MOST_FOLLOWED])})"
     if code == "quota-exceeded":
         evidence += _use_of_quota(case, name)
         summary = _room(case, name, message) or _excess(message) or summary

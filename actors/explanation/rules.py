@@ -18,6 +18,7 @@ from kcm.actors.explanation import (
     server_objects,
     statefulsets,
     storage,
+    volumes,
     workloads,
 )
 from kcm.actors.explanation.case import Case, condition_line
@@ -97,8 +98,8 @@ RULES: Mapping[str, Rules] = {
     "services": Rules(networking.service_pending, networking.service_causes),
     "ingresses.networking.k8s.io": Rules(networking.ingress_pending, networking.ingress_causes),
     "persistentvolumeclaims": Rules(storage.claim_pending, storage.claim_causes),
-    "persistentvolumes": Rules(storage.volume_pending, storage.volume_causes),
-    "volumeattachments.storage.k8s.io": Rules(storage.attachment_pending, storage.attachment_causes),
+    "persistentvolumes": Rules(volumes.volume_pending, volumes.volume_causes),
+    "volumeattachments.storage.k8s.io": Rules(volumes.attachment_pending, volumes.attachment_causes),
     "resourceclaims.resource.k8s.io": Rules(devices.pending, devices.causes),
     "certificatesigningrequests.certificates.k8s.io": Rules(
         server_objects.request_pending, server_objects.request_causes

@@ -15,6 +15,7 @@ from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.devices import requests
 from kcm.actors.explanation.nodes import node_trouble
 from kcm.actors.explanation.placement import claims_of, details, device_claims_of, taint_lines, untolerated
+from kcm.actors.explanation.storage import unmatched_claims
 from kcm.protocols.node_affinity import required_terms
 from kcm.protocols.objects import Object, is_deleting, labels_of, metadata, name_of, namespace_of
 from kcm.protocols.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS, RESOURCE_CLAIMS
@@ -133,7 +134,12 @@ def _unschedulable(case: Case, condition: Mapping[str, Any]) -> Iterator[Cause]:
                 yield from _tainted(case, number, line, since)
             continue
         nodes = _selected_nodes(case) or case.evidence.list(NODES)
-        lines = requests(case) if code == "device-unavailable" else details(case, code, reason, nodes)
+        if code == "device-unavailable":
+            lines = requests(case)
+        elif code == "claim-no-volume":
+            lines = unmatched_claims(case)
+        else:
+            lines = details(case, code, reason, nodes)
         yield case.cause(code, f"{number} nodes are excluded: {meaning}", line, *lines, since=since)
     age = case.evidence.age(since)
     is_recent = age is not None and age < UNSCHEDULED  # the claims may have been bound since

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from kcm.actors.explanation import pods
-from kcm.actors.explanation.case import MOST_FOLLOWED, Case
+from kcm.actors.explanation.case import MOST_FOLLOWED, Case, is_lasting
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.workloads import (
+    REVISION_HASH,
     failed_create,
     min_ready,
     nothing,
+    old_pods,
     overlapping,
     stopping,
     troubled_pods,
@@ -21,7 +23,6 @@ from kcm.protocols import resources as r
 from kcm.protocols.objects import Object, controller_of, is_deleting, labels_of, metadata, name_of
 
 SLOW_START = 60.0  # seconds
-REVISION_HASH = "controller-revision-hash"  # label of a StatefulSet's pods
 OF_TEMPLATE = frozenset(  # codes of causes that a change of the template can correct
     {
         "config-missing",
@@ -75,14 +76,16 @@ def causes(case: Case) -> Iterator[Cause]:
     if ready >= replicas and updated < replicas and (strategy.get("type") == "OnDelete" or partition):
         why = "OnDelete" if strategy.get("type") == "OnDelete" else f"RollingUpdate with partition {partition}"
         yield case.cause(
-            "manual-update", f"{replicas - updated} pods keep the old revision: the update strategy is {why}"
+            "manual-update",
+            f"{replicas - updated} pods keep the old revision: the update strategy is {why}",
+            *old_pods(own, case.status.get("updateRevision") or ""),
         )
     if updated < replicas:
         yield from stopping(case, own, "the rollout")
     ordered = (case.spec.get("podManagementPolicy") or "OrderedReady") == "OrderedReady"
     if ordered and ready < replicas and (case.status.get("replicas") or 0) < replicas and own:
         unready = [pod for pod in own if pods.unready(Case(r.PODS, pod, case.evidence, nothing))]
-        waits = [name_of(pod) for pod in unready if found or _is_late(case, pod)]
+        waits = [name_of(pod) for pod in unready if is_lasting(found) or (not found and _is_late(case, pod))]
         if waits:
             yield case.cause(
                 "ordered-pods", f"further pods are created once {', '.join(sorted(waits)[:3])} is ready (OrderedReady)"

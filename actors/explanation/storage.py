@@ -1,4 +1,4 @@
-"""Causes of PersistentVolumeClaims, PersistentVolumes and VolumeAttachments."""
+"""Causes of PersistentVolumeClaims."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from kcm.actors.controllers.storage.persistentvolume_binder.matching import mism
 from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.evidence import event_time
-from kcm.actors.explanation.nodes import node_trouble
 from kcm.actors.explanation.placement import claims_of
 from kcm.protocols import resources as r
 from kcm.protocols.objects import Object, is_deleting, labels_of, name_of
@@ -17,22 +16,23 @@ from kcm.protocols.volumes import (
     FIRST_CONSUMER,
     PROVISIONER,
     attributes_class_of,
+    capacity_of_claim,
+    capacity_of_volume,
     class_of,
     default_class,
     is_of,
     key_of_reference,
     names_class,
     phase_of,
+    requested_storage,
     resize_status_of,
     volume_name_of,
 )
 
-SETTLING = 30.0  # seconds in which a provisioner or an attacher responds
+SETTLING = 30.0  # seconds in which a provisioner responds
 RECENT = 900.0  # seconds in which a failure counts
 FILE_SYSTEM = "FileSystemResizePending"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
-
-# PersistentVolumeClaims.
 
 
 def claim_pending(case: Case) -> str:
@@ -67,7 +67,8 @@ def claim_causes(case: Case) -> Iterator[Cause]:
             failed = case.event("VolumeResizeFailed", "FileSystemResizeFailed")
             yield case.cause(
                 "volume-expansion",
-                f"it cannot be expanded: {(failed or {}).get('message') or status}",
+                f"it cannot be expanded from {capacity_of_claim(case.obj)} to {requested_storage(case.obj)}: "
+                f"{(failed or {}).get('message') or status}",
                 f"status.allocatedResourceStatuses.storage {status}",
                 event_line(failed),
             )
@@ -160,7 +161,8 @@ def _named_volume(case: Case, name: str) -> Iterator[Cause]:
     elif reason := mismatch(volume, case.obj):
         yield case.cause(
             "volume-mismatch",
-            f"it cannot be bound to the volume {name}: {reason}",
+            f"it cannot be bound to the volume {name} ({_offered(volume)}): {reason}; it requests "
+            f"{_requested(case.obj)}",
             event_line(case.event("VolumeMismatch")),
             since=case.created,
         )
@@ -172,7 +174,7 @@ def _without_class(case: Case) -> Iterator[Cause]:
     reason = "it names no StorageClass" + ("" if names_class(case.obj) else ", and none is the default")
     yield case.cause(
         "claim-no-volume",
-        f"no PersistentVolume matches it, and {reason}",
+        f"no PersistentVolume matches it ({_requested(case.obj)}), and {reason}",
         *_mismatches(case),
         event_line(case.event("FailedBinding")),
         since=case.created,
@@ -187,8 +189,37 @@ def _mismatches(case: Case) -> Iterator[str]:
             continue
         reference = (volume.get("spec") or {}).get("claimRef")
         reason = f"belongs to {key_of_reference(reference)}" if reference else mismatch(volume, case.obj)
+        reason = reason or _unselected(case, volume) or phase_of(volume)
         shown += 1
-        yield f"persistentvolume {name_of(volume)}: {reason or _unselected(case, volume) or phase_of(volume)}"
+        yield f"persistentvolume {name_of(volume)} ({_offered(volume)}): {reason}"
+
+
+def _requested(claim: Object) -> str:
+    """Return the size and the access modes that a claim requests."""
+    modes = ", ".join((claim.get("spec") or {}).get("accessModes") or ())
+    return f"{requested_storage(claim)}, {modes}"
+
+
+def _offered(volume: Object) -> str:
+    modes = ", ".join((volume.get("spec") or {}).get("accessModes") or ())
+    return f"{capacity_of_volume(volume)}, {modes}"
+
+
+def unmatched_claims(case: Case) -> Iterator[str]:
+    """Yield what the claims of a pod without a volume request, and why volumes do not match them."""
+    for name in claims_of(case):
+        claim = case.evidence.get(r.PERSISTENT_VOLUME_CLAIMS, f"{case.namespace}/{name}")
+        if claim is not None and not volume_name_of(claim):
+            yield f"persistentvolumeclaim {name} requests {_requested(claim)} of class {class_of(claim) or 'none'}"
+            yield from _mismatches(Case(r.PERSISTENT_VOLUME_CLAIMS, claim, case.evidence, lambda _: ()))
+
+
+def _classes(case: Case) -> str:
+    """Return the names of the StorageClasses, of which a claim could name one."""
+    names = [name_of(found) for found in case.evidence.list(r.STORAGE_CLASSES)]
+    return f"StorageClasses: {', '.join(names[:MOST_FOLLOWED]) or 'none'}" + (
+        " and more" if names[MOST_FOLLOWED:] else ""
+    )
 
 
 def _unselected(case: Case, volume: Object) -> str:
@@ -210,6 +241,7 @@ def _of_class(case: Case) -> Iterator[Cause]:
             yield case.cause(
                 "storage-class-missing",
                 f"its StorageClass {name} does not exist",
+                _classes(case),
                 *_mismatches(case),
                 event_line(failed),
                 since=case.created,
@@ -222,7 +254,8 @@ def _of_class(case: Case) -> Iterator[Cause]:
     if provisioner == NO_PROVISIONER:
         yield case.cause(
             "claim-no-volume",
-            f"no PersistentVolume of the class {name} matches it, and the class has no provisioner",
+            f"no PersistentVolume of the class {name} matches it ({_requested(case.obj)}), and the class has no "
+            "provisioner",
             *_mismatches(case),
             since=case.created,
         )
@@ -283,7 +316,8 @@ def _without_consumer(case: Case) -> Iterator[Cause]:
     if not case.path:
         yield case.cause(
             "claim-waits-for-pod",
-            "its volume is created or chosen when a pod uses it: volumeBindingMode WaitForFirstConsumer",
+            "its volume is created or chosen when a pod uses it: volumeBindingMode WaitForFirstConsumer of "
+            f"storageclass {class_of(case.obj)}",
             event_line(case.event("WaitForFirstConsumer")),
             since=case.created,
         )
@@ -295,92 +329,3 @@ def _uses(case: Case, pod: Object) -> bool:
 
 def _case_of(case: Case, pod: Object) -> Case:
     return Case(r.PODS, pod, case.evidence, lambda _: ())
-
-
-# PersistentVolumes.
-
-
-def volume_pending(case: Case) -> str:
-    phase = phase_of(case.obj)
-    return f"its phase is {phase}" if phase in ("Failed", "Released", "Pending") else ""
-
-
-def volume_causes(case: Case) -> Iterator[Cause]:
-    phase, policy = phase_of(case.obj), case.spec.get("persistentVolumeReclaimPolicy") or "Retain"
-    claim = key_of_reference(case.spec.get("claimRef") or {})
-    since = case.status.get("lastPhaseTransitionTime")
-    failed = case.event("VolumeFailedDelete", "VolumeFailedRecycle")
-    if phase == "Failed":
-        why = case.status.get("message") or (failed or {}).get("message")
-        yield case.cause("volume-failed", f"the volume has failed: {why}", event_line(failed), since=since)
-    elif phase == "Released" and policy == "Retain":
-        yield case.cause(
-            "volume-released",
-            f"its claim {claim} was deleted, and it is kept (Retain) until spec.claimRef is removed",
-            f"status.phase {phase}",
-            since=since,
-        )
-    elif phase == "Released" and (age := case.evidence.age(since)) is not None and age > SETTLING:
-        yield case.cause(
-            "volume-not-deleted",
-            f"its claim {claim} was deleted, and the provisioner has not deleted the volume",
-            event_line(failed),
-            since=since,
-        )
-
-
-# VolumeAttachments.
-
-
-def attachment_pending(case: Case) -> str:
-    return "" if case.status.get("attached") else "the volume is not attached"
-
-
-def attachment_causes(case: Case) -> Iterator[Cause]:
-    if case.status.get("attached"):
-        return
-    error = case.status.get("attachError") or {}
-    driver, node = case.spec.get("attacher"), case.spec.get("nodeName")
-    volume = (case.spec.get("source") or {}).get("persistentVolumeName") or "of a pod"
-    if error:
-        yield case.cause(
-            "volume-attach",
-            f"{driver} cannot attach volume {volume} to {node}: {error.get('message')}",
-            f"status.attachError: {error.get('message')}",
-            since=error.get("time"),
-        )
-    elif case.created is not None and case.now - case.created > SETTLING:
-        yield case.cause("attacher-silent", f"{driver} has not attached volume {volume} to {node}", since=case.created)
-
-
-def attachments_of(case: Case) -> Iterator[Cause]:
-    """Yield the causes of the attachments of the volumes that a pod waits for, also those to lost nodes."""
-    volumes = set()
-    for name in claims_of(case):
-        claim = case.evidence.get(r.PERSISTENT_VOLUME_CLAIMS, f"{case.namespace}/{name}")
-        if claim is not None and volume_name_of(claim):
-            volumes.add(volume_name_of(claim))
-    if not volumes:
-        return
-    for attachment in case.evidence.list(r.VOLUME_ATTACHMENTS):
-        spec = attachment.get("spec") or {}
-        volume = (spec.get("source") or {}).get("persistentVolumeName")
-        if volume in volumes:
-            yield from _attached_elsewhere(case, volume, spec.get("nodeName") or "")
-            yield from case.follow(r.VOLUME_ATTACHMENTS, attachment)
-
-
-def _attached_elsewhere(case: Case, volume: str, holder: str) -> Iterator[Cause]:
-    """Yield the trouble of another node to which the volume is attached, if it has any."""
-    node = case.evidence.get(r.NODES, holder) if holder != case.spec.get("nodeName") else None
-    trouble = node_trouble(node) if node is not None else None
-    if trouble is not None:
-        code, text, condition = trouble
-        yield case.cause(
-            code,
-            f"volume {volume} is attached to node {holder}, which {text}",
-            condition_line(condition),
-            since=(condition or {}).get("lastTransitionTime"),
-            about=f"node {holder}",
-            commands=(f"kubectl describe node {holder}", "kubectl get volumeattachments"),
-        )

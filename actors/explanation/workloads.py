@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from kcm.actors.explanation import pods
-from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
+from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line, is_lasting
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.placement import terms_in_words
 from kcm.actors.explanation.refusals import refused
@@ -13,7 +13,9 @@ from kcm.protocols import resources as r
 from kcm.protocols.objects import Object, annotations_of, is_deleting, labels_of, name_of, uid_of
 from kcm.protocols.selectors import NOTHING, LabelSelector, label_selector_of, map_selector
 
+REVISION_HASH = "controller-revision-hash"  # label of the pods of StatefulSets and DaemonSets
 REVISION = "deployment.kubernetes.io/revision"
+LONGEST_DEADLINE = 600.0  # seconds; the default of progressDeadlineSeconds
 PATIENCE = 60.0  # seconds; shorter waits for minReadySeconds are under way
 OWNERS_OF_PODS = (r.REPLICASETS, r.REPLICATION_CONTROLLERS, r.STATEFULSETS, r.DAEMONSETS)
 
@@ -106,7 +108,8 @@ def overlapping(case: Case, found: Sequence[Object]) -> Iterator[Cause]:
             yield case.cause(
                 "selector-overlap",
                 f"{resource.kind.lower()} {name_of(other)} selects the same pods: {selector}",
-                f"pods that match and belong to others: {len(others)}",
+                f"pods that match and belong to others: {len(others)}"
+                + (f", such as {', '.join(name_of(pod) for pod in others[:MOST_FOLLOWED])}" if others else ""),
             )
 
 
@@ -159,10 +162,19 @@ def _delayed_replacements(case: Case, own: Sequence[Object]) -> Iterator[Cause]:
 
 
 def min_ready(case: Case) -> Iterator[Cause]:
-    seconds = case.spec.get("minReadySeconds") or 0
-    ready, available = case.status.get("readyReplicas") or 0, case.status.get("availableReplicas") or 0
-    if seconds > PATIENCE and ready >= wanted(case) > available:
-        yield case.cause("not-available-yet", f"its pods are ready, but not for minReadySeconds ({seconds} s) yet")
+    """Yield that the pods of a workload are ready, but not yet available."""
+    seconds, status = case.spec.get("minReadySeconds") or 0, case.status
+    if "desiredNumberScheduled" in status:  # a DaemonSet
+        desired, ready, available = (
+            status.get(field) or 0 for field in ("desiredNumberScheduled", "numberReady", "numberAvailable")
+        )
+    else:
+        desired, ready, available = wanted(case), status.get("readyReplicas") or 0, status.get("availableReplicas") or 0
+    if seconds > PATIENCE and ready >= desired > available:
+        yield case.cause(
+            "not-available-yet",
+            f"its pods are ready, but {ready - available} of {ready} not for minReadySeconds ({seconds} s) yet",
+        )
 
 
 # Deployments.
@@ -199,14 +211,9 @@ def deployment_causes(case: Case) -> Iterator[Cause]:
             )
     sets = case.evidence.owned(case.obj, r.REPLICASETS)
     newest = _newest(sets)
-    yield from _recreate(case, sets)
-    if newest is not None:  # first, because its condition is the original, and its controller makes the next attempt
-        yield from case.follow(r.REPLICASETS, newest)
-    yield from failed_create(case)
     old = [obj for obj in sets if obj is not newest and ((obj.get("status") or {}).get("replicas") or 0)]
-    for obj in old[:MOST_FOLLOWED]:
-        yield from case.follow(r.REPLICASETS, obj)
-        yield from troubled_pods(case, case.evidence.owned(obj, r.PODS))
+    found = list(_of_sets(case, sets, newest, old))
+    yield from found
     progressing = case.condition_is("Progressing", "False")
     if progressing is not None and progressing.get("reason") == "ProgressDeadlineExceeded":
         yield case.cause(
@@ -215,9 +222,29 @@ def deployment_causes(case: Case) -> Iterator[Cause]:
             condition_line(progressing),
             since=progressing.get("lastTransitionTime"),
         )
-    yield from _rollout_limits(case, old)
+    if is_lasting(found) or not _progresses(case):
+        yield from _rollout_limits(case, sets, old)
     if newest is None:
         yield from overlapping(case, ())
+
+
+def _of_sets(case: Case, sets: Sequence[Object], newest: Object | None, old: Sequence[Object]) -> Iterator[Cause]:
+    """Yield the causes of the ReplicaSets of a Deployment, and of their pods. old: those that still have pods."""
+    yield from _recreate(case, sets)
+    if newest is not None:  # first, because its condition is the original, and its controller makes the next attempt
+        yield from case.follow(r.REPLICASETS, newest)
+    yield from failed_create(case)
+    for obj in old[:MOST_FOLLOWED]:
+        yield from case.follow(r.REPLICASETS, obj)
+        yield from troubled_pods(case, case.evidence.owned(obj, r.PODS))
+
+
+def _progresses(case: Case) -> bool:
+    """Report whether a rollout has made progress within its deadline, so that its limits do not keep it waiting."""
+    progressing = case.condition_is("Progressing", "True")
+    age = case.evidence.age((progressing or {}).get("lastUpdateTime"))
+    deadline = min(case.spec.get("progressDeadlineSeconds") or LONGEST_DEADLINE, LONGEST_DEADLINE)
+    return age is not None and age <= deadline
 
 
 def _recreate(case: Case, sets: Sequence[Object]) -> Iterator[Cause]:
@@ -255,16 +282,19 @@ def _newest(sets: Sequence[Object]) -> Object | None:
     return max(sets, key=revision, default=None)
 
 
-def _rollout_limits(case: Case, old: Sequence[Object]) -> Iterator[Cause]:
+def _rollout_limits(case: Case, sets: Sequence[Object], old: Sequence[Object]) -> Iterator[Cause]:
     limits = (case.spec.get("strategy") or {}).get("rollingUpdate") or {}
     total, available = case.status.get("replicas") or 0, case.status.get("availableReplicas") or 0
     if old and total >= wanted(case) and available < total:
         names = ", ".join(name_of(obj) for obj in old[:MOST_FOLLOWED])
+        own = [pod for obj in sets for pod in case.evidence.owned(obj, r.PODS)]
+        unready = [name_of(pod) for pod in own if pods.unready(Case(r.PODS, pod, case.evidence, nothing))]
         yield case.cause(
             "rollout-limits",
             f"the rollout continues when more pods are available: {available} of {total} are, "
             f"maxSurge {limits.get('maxSurge')}, maxUnavailable {limits.get('maxUnavailable')}",
             f"old ReplicaSets: {names}",
+            f"pods that are not ready: {', '.join(sorted(unready)[:MOST_FOLLOWED])}" if unready else "",
         )
 
 
@@ -317,11 +347,29 @@ def daemonset_causes(case: Case) -> Iterator[Cause]:
     updated = case.status.get("updatedNumberScheduled") or 0
     if strategy == "OnDelete" and updated < desired and (case.status.get("numberReady") or 0) >= desired:
         yield case.cause(
-            "manual-update", f"{desired - updated} pods keep the old revision: the update strategy is OnDelete"
+            "manual-update",
+            f"{desired - updated} pods keep the old revision: the update strategy is OnDelete",
+            *old_pods(own, _newest_hash(case)),
         )
     if updated < desired:
         yield from stopping(case, own, "the rollout")
     yield from _delayed_replacements_of_daemons(case, own)
+    yield from min_ready(case)
+
+
+def _newest_hash(case: Case) -> str:
+    """Return the hash of the newest revision of a DaemonSet; "" if it is unknown."""
+    revisions = case.evidence.owned(case.obj, r.CONTROLLER_REVISIONS)
+    newest = max(revisions, key=lambda found: found.get("revision") or 0, default={})
+    return labels_of(newest).get(REVISION_HASH) or ""
+
+
+def old_pods(own: Sequence[Object], newest: str) -> Iterator[str]:
+    """Yield a line with the pods of old revisions. newest: value of their label REVISION_HASH; "" if unknown."""
+    names = sorted(name_of(pod) for pod in own if newest and labels_of(pod).get(REVISION_HASH) != newest)
+    if names:
+        more = f" and {len(names) - MOST_FOLLOWED} more" if len(names) > MOST_FOLLOWED else ""
+        yield f"pods of the old revision: {', '.join(names[:MOST_FOLLOWED])}{more}"
 
 
 def _delayed_replacements_of_daemons(case: Case, own: Sequence[Object]) -> Iterator[Cause]:

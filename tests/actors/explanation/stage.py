@@ -18,7 +18,7 @@ from kcm.actors.simulation import SimulatedCluster
 from kcm.protocols.admission_plugins import ON_BY_DEFAULT
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.objects import Key, Object
-from kcm.protocols.resources import EVENTS, Resource
+from kcm.protocols.resources import CUSTOM_RESOURCE_DEFINITIONS, EVENTS, Resource
 from kcm.runtime.apiserver.core.identifiers import SUFFIX_CHARACTERS, Identifiers
 from kcm.runtime.apiserver.core.settings import ApiSettings
 from kcm.runtime.apiserver.server.api_server import ApiServer
@@ -51,7 +51,22 @@ class StoreReader:
         return [event for event in events if (event.get("involvedObject") or {}).get("uid") == uid][:most]
 
     def find(self, group: str, kind: str) -> Resource | None:
-        return resource_named(f"{kind}.{group}" if group else kind)
+        return resource_named(f"{kind}.{group}" if group else kind) or self._defined(group, kind.lower())
+
+    def _defined(self, group: str, name: str) -> Resource | None:
+        """Return the resource of a CustomResourceDefinition, as discovery does."""
+        for definition in self._cluster.list(CUSTOM_RESOURCE_DEFINITIONS, ""):
+            spec = definition["spec"]
+            names = spec["names"]
+            if group in ("", spec["group"]) and name in (names["plural"], names["kind"].lower()):
+                return Resource(
+                    group=spec["group"],
+                    version=spec["versions"][0]["name"],
+                    plural=names["plural"],
+                    kind=names["kind"],
+                    namespaced=spec["scope"] == "Namespaced",
+                )
+        return None
 
 
 class Stage:

@@ -36,8 +36,8 @@ class Objects:
         return ()
 
     def find(self, group: str, kind: str) -> Resource | None:
-        del group, kind
-        return None
+        found = (resource for resource, _ in self._objects if (resource.group, resource.plural) == (group, kind))
+        return next(found, None)
 
 
 def made(resource: Resource, name: str, **fields: Any) -> tuple[Resource, Object]:

@@ -33,7 +33,7 @@ def liveness(scene: Scene) -> tuple[str, str]:
 
 
 def startup(scene: Scene) -> tuple[str, str]:
-    probe = {"httpGet": {"port": 80}, "periodSeconds": 10, "failureThreshold": 30}
+    probe = {"httpGet": {"port": 80}, "periodSeconds": 5, "failureThreshold": 3}
     return scene.pod_owner("slow", container={"startupProbe": probe}, annotations={f"{HOLLOW}/start-seconds": "1000"})
 
 
