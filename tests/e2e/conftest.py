@@ -69,8 +69,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class OwnCluster:
     """Cluster of `bin/run-kcm --apply examples/nginx-rc.yml`, in a new directory. Its autoscaler syncs every second.
 
-    It is started when a test needs it, and ends after the last end-to-end test in a row, because an idle cluster costs
-    CPU time: three processes for each worker until the end of the run.
+    It is started when a test needs it, and ends after the last test in a row that may need it, because an idle cluster
+    costs CPU time: three processes until the end of the run.
     """
 
     def __init__(self, factory: pytest.TempPathFactory) -> None:
@@ -98,7 +98,10 @@ OWN = pytest.StashKey[OwnCluster]()
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    if (nextitem is None or not is_here(nextitem)) and (own := item.session.stash.get(OWN, None)) is not None:
+    in_use = nextitem is not None and is_here(nextitem)
+    if nextitem is not None and hasattr(item.config, "workerinput"):  # of xdist: the files that share it are in a row
+        in_use = unit_of(nextitem.nodeid) == OWN_CLUSTER
+    if not in_use and (own := item.session.stash.get(OWN, None)) is not None:
         own.end()
 
 

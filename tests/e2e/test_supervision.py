@@ -72,6 +72,7 @@ def test_a_reconciler_that_waits_costs_its_own_key_and_is_shown(tmp_path: Path) 
         f"--apply={tmp_path / 'sets.yml'}",
         f"--fault-plan={tmp_path / 'plan.yml'}",
         "--actor-hang-timeout=2s",
+        "--hollow-nodes=0",
     )
     with ending(manager.program):
         text = manager.program.text

@@ -165,7 +165,7 @@ def test_second_manager_names_the_leader_that_it_waits_for(tmp_path: Path) -> No
 
 def test_work_resumes_at_once_after_a_kill(tmp_path: Path) -> None:
     own = f"--embedded-dir={tmp_path / 'kcm'}"
-    first = run_kcm(tmp_path / "first.log", own)
+    first = run_kcm(tmp_path / "first.log", own, "--hollow-nodes=0")
     with ending(first.program):
         until(lambda: '"Successfully acquired lease"' in first.program.text(), "it leads", why=first.program.text)
         before = Api(tmp_path / "kcm" / "kubeconfig").url

@@ -26,7 +26,7 @@ from tests.e2e.programs import (
     until_working,
 )
 
-FLAGS = (f"--controllers={','.join(CONTROLLERS)}",)
+FLAGS = (f"--controllers={','.join(CONTROLLERS)}", "--hollow-nodes=0")
 OPERATOR = ROOT / "examples" / "copy_operator.py"
 LABEL = "example.com/copied=true"
 

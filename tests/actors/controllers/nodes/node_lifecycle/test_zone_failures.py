@@ -119,7 +119,11 @@ EVERYTHING = (
 # a turn is valid for 5 s.
 @pytest.mark.parametrize(
     ("plan", "seed", "late"),
-    [(CRASHES, seed, 1) for seed in range(4)] + [(EVERYTHING, seed, 9) for seed in range(4)],
+    [
+        pytest.param(plan, seed, late, marks=[pytest.mark.slow] * (seed > 1))
+        for plan, late in ((CRASHES, 1), (EVERYTHING, 9))
+        for seed in range(4)
+    ],
 )
 def test_rate_is_kept_and_each_node_is_tainted_under_faults(
     make_cluster: Callable[..., SimulatedCluster], plan: str, seed: int, late: int
