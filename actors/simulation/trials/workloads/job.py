@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from kcm.actors.controllers.workloads.job.fields import FINALIZER, is_finished
+from kcm.actors.controllers.workloads.job.status import FAILURE_TARGET, SUCCESS_CRITERIA_MET
 from kcm.actors.hollow.behaviour import EXIT_CODE
 from kcm.actors.reconciliation.actor_names import controller_name
 from kcm.actors.simulation import SimulatedCluster
@@ -154,19 +155,27 @@ def _jobs_of_trial(cluster: SimulatedCluster) -> list[Object]:
 def _unsettled(cluster: SimulatedCluster) -> Iterable[str]:
     """Yield a text for each Job that is unfinished or has an unexpected result, and for remaining finalizers.
 
-    A Job that waits for terminating pods on silent nodes may be unfinished.
+    A Job may be unfinished while it waits for terminating pods on silent nodes: for their end if it replaces only pods
+    that have ended, and once it is known to succeed or to fail.
     """
     silent = {name_of(node) for node in cluster.shown(NODES) if is_silent(node)}
     for job in _jobs_of_trial(cluster):
         name, pods = name_of(job), list(_pods_of(cluster, name_of(job)))
         stuck = [pod for pod in pods if is_deleting(pod) and pod_facts(pod).node in silent]
-        if not is_finished(job) and not stuck:
+        if not is_finished(job) and not (stuck and _waits_for_terminating(job)):
             yield f"Job {name} is not finished: {job.get('status')}"
         elif is_finished(job) and _result(job) != _expected_result(job):
             yield f"Job {name} has the result {_result(job)} instead of {_expected_result(job)}"
         for pod in pods:
             if FINALIZER in finalizers_of(pod) and pod not in stuck:
                 yield f"pod {name_of(pod)} of Job {name} still has its finalizer"
+
+
+def _waits_for_terminating(job: Object) -> bool:
+    conditions = {condition["type"] for condition in (job.get("status") or {}).get("conditions") or ()}
+    return job["spec"]["podReplacementPolicy"] == "Failed" or not conditions.isdisjoint(
+        (FAILURE_TARGET, SUCCESS_CRITERIA_MET)
+    )
 
 
 def _result(job: Object) -> tuple[list[str], int | None]:

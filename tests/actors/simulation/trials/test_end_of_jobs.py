@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.simulation import SimulatedCluster
+from kcm.actors.simulation.trials.silence import silence_patch
 from kcm.actors.simulation.trials.workloads import job as jobs
 from kcm.actors.simulation.trials.workloads.cronjob import ELSEWHERE
 from kcm.actors.simulation.trials.workloads.ttl_after_finished import TRIAL
-from kcm.protocols.objects import Object
-from kcm.protocols.resources import JOBS
+from kcm.protocols.objects import Object, uid_of
+from kcm.protocols.resources import JOBS, NODES, PODS
 from tests.support.objects import owned_by
 
 TEMPLATE = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "v1"}]}}
@@ -53,3 +54,36 @@ def test_end_of_a_job_depends_on_its_command(script: str, end: str, succeeded: i
         status["completionTime"] = at
     cluster.merge(JOBS, "default/batch", {"status": status}, subresource="status")
     assert list(jobs.TRIAL.unsettled(cluster)) == ([f"Job batch has the result {wrong}"] if wrong else [])
+
+
+@pytest.mark.parametrize(
+    ("policy", "condition", "unsettled"),
+    [
+        ("Failed", None, False),
+        ("TerminatingOrFailed", "SuccessCriteriaMet", False),
+        # False alarm, seed 281130162210 of swarm: the Job created another pod.
+        ("TerminatingOrFailed", None, True),
+    ],
+)
+def test_job_may_wait_for_a_terminating_pod_on_a_silent_node(
+    policy: str, condition: str | None, unsettled: bool
+) -> None:
+    cluster = SimulatedCluster(collect_garbage=False)
+    cluster.create(NODES, {"metadata": {"name": "quiet", **silence_patch(True)["metadata"]}})
+    container = {"name": "c", "image": "v1"}
+    spec = {
+        "completions": 3,
+        "podReplacementPolicy": policy,
+        "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
+    }
+    job = cluster.create(JOBS, {"metadata": {"name": "batch"}, "spec": spec})
+    if condition is not None:
+        at = "2026-01-01T00:00:00Z"
+        conditions = [{"type": condition, "status": "True", "lastTransitionTime": at}]
+        status = {"startTime": at, "conditions": conditions}
+        cluster.merge(JOBS, "default/batch", {"status": status}, subresource="status")
+    owner = owned_by(uid_of(job), kind="Job", name="batch")
+    meta = {"name": "batch-1", "labels": {"job-name": "batch", "runs": "batch"}, "ownerReferences": [owner]}
+    cluster.create(PODS, {"metadata": meta, "spec": {"nodeName": "quiet", "containers": [container]}})
+    cluster.delete(PODS, "default/batch-1")
+    assert any("is not finished" in text for text in jobs.TRIAL.unsettled(cluster)) == unsettled
