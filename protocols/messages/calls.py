@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
-
 from kcm.protocols.messages.awaitables import Awaited
+from kcm.protocols.messages.message import Message
 from kcm.protocols.messages.outcomes import Outcome
 
 
-class Call(Struct, Awaited[Outcome], frozen=True):
+class Call(Message, Awaited[Outcome], frozen=True, tag=140):
     """Call a function of the controller, in a thread or on an event loop. Controller → dispatcher, in a Submit.
 
     The function itself stays in the process: the dispatcher finds it by sender, ticket and index. The message contains

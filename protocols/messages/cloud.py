@@ -16,31 +16,31 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from msgspec import Struct
+from kcm.protocols.messages.message import Message
 
 
-class InstanceExists(Struct, frozen=True):
+class InstanceExists(Message, frozen=True, tag=130):
     """Check that the node's machine exists. Done.body: true or false."""
 
     resource: ClassVar[str] = ""  # no resource of the API server: write accounting ignores cloud calls
     node: bytes
 
 
-class InstanceIsShutDown(Struct, frozen=True):
+class InstanceIsShutDown(Message, frozen=True, tag=131):
     """Check whether the machine exists but is shut down. Done.body: true or false."""
 
     resource: ClassVar[str] = ""
     node: bytes
 
 
-class ListRoutes(Struct, frozen=True):
+class ListRoutes(Message, frozen=True, tag=132):
     """List the routes of the cluster of this name. Done.body: a list of routes."""
 
     resource: ClassVar[str] = ""
     cluster: str
 
 
-class CreateRoute(Struct, frozen=True):
+class CreateRoute(Message, frozen=True, tag=133):
     """Create a route. hint: the uid of its node, from which the cloud may derive a name. Done.body: null."""
 
     resource: ClassVar[str] = ""
@@ -49,7 +49,7 @@ class CreateRoute(Struct, frozen=True):
     route: bytes
 
 
-class DeleteRoute(Struct, frozen=True):
+class DeleteRoute(Message, frozen=True, tag=134):
     """Delete the route. Done.body: null, also if the route does not exist."""
 
     resource: ClassVar[str] = ""
@@ -57,7 +57,7 @@ class DeleteRoute(Struct, frozen=True):
     route: bytes
 
 
-class GetLoadBalancer(Struct, frozen=True):
+class GetLoadBalancer(Message, frozen=True, tag=135):
     """Get the load balancer's status. Done.body: the service's status.loadBalancer, or null without a load balancer."""
 
     resource: ClassVar[str] = ""
@@ -65,7 +65,7 @@ class GetLoadBalancer(Struct, frozen=True):
     service: bytes
 
 
-class EnsureLoadBalancer(Struct, frozen=True):
+class EnsureLoadBalancer(Message, frozen=True, tag=136):
     """Create or correct a load balancer. nodes: a list of Nodes, its targets. Done.body: the status.loadBalancer."""
 
     resource: ClassVar[str] = ""
@@ -74,7 +74,7 @@ class EnsureLoadBalancer(Struct, frozen=True):
     nodes: bytes
 
 
-class UpdateLoadBalancer(Struct, frozen=True):
+class UpdateLoadBalancer(Message, frozen=True, tag=137):
     """Replace the targets of the load balancer by these Nodes. Done.body: null."""
 
     resource: ClassVar[str] = ""
@@ -83,7 +83,7 @@ class UpdateLoadBalancer(Struct, frozen=True):
     nodes: bytes
 
 
-class DeleteLoadBalancer(Struct, frozen=True):
+class DeleteLoadBalancer(Message, frozen=True, tag=138):
     """Delete the load balancer. Done.body: null, also if it does not exist."""
 
     resource: ClassVar[str] = ""

@@ -12,11 +12,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import ClassVar
 
-from msgspec import Struct
-
 from kcm.protocols.messages.awaitables import Awaited
 from kcm.protocols.messages.calls import Call
 from kcm.protocols.messages.cloud import CLOUD_CALLS, CloudCall
+from kcm.protocols.messages.message import Message
 from kcm.protocols.messages.outcomes import Outcome
 from kcm.protocols.objects import Key, decode_object, make_key, metadata
 from kcm.protocols.resources import name_of_resource
@@ -31,7 +30,7 @@ class PatchType(StrEnum):
     APPLY = "application/apply-patch+yaml"
 
 
-class Create(Struct, Awaited[Outcome], frozen=True):
+class Create(Message, Awaited[Outcome], frozen=True, tag=1):
     """POST body to the collection in namespace ("" for a cluster-scoped resource).
 
     name: of the parent object if subresource is set (pods/binding, serviceaccounts/token), else "".
@@ -45,7 +44,7 @@ class Create(Struct, Awaited[Outcome], frozen=True):
     user: str = ""
 
 
-class Update(Struct, Awaited[Outcome], frozen=True):
+class Update(Message, Awaited[Outcome], frozen=True, tag=2):
     """PUT body. Fails with Conflict if the resourceVersion in the body is not the stored one."""
 
     resource: str
@@ -54,7 +53,7 @@ class Update(Struct, Awaited[Outcome], frozen=True):
     subresource: str = ""
 
 
-class Patch(Struct, Awaited[Outcome], frozen=True):
+class Patch(Message, Awaited[Outcome], frozen=True, tag=3):
     """PATCH an object.
 
     force: an APPLY takes over fields of other managers.
@@ -71,7 +70,7 @@ class Patch(Struct, Awaited[Outcome], frozen=True):
     user: str = ""
 
 
-class Delete(Struct, Awaited[Outcome], frozen=True):
+class Delete(Message, Awaited[Outcome], frozen=True, tag=4):
     """DELETE one object.
 
     uid, resource_version: preconditions.
@@ -90,7 +89,7 @@ class Delete(Struct, Awaited[Outcome], frozen=True):
     user: str = ""
 
 
-class DeleteCollection(Struct, Awaited[Outcome], frozen=True):
+class DeleteCollection(Message, Awaited[Outcome], frozen=True, tag=5):
     """DELETE the objects of a namespace ("" = cluster-scoped) that match the selectors.
 
     depends_on: as in Delete.
@@ -108,7 +107,7 @@ class DeleteCollection(Struct, Awaited[Outcome], frozen=True):
     continue_from: str = ""
 
 
-class Get(Struct, Awaited[Outcome], frozen=True):
+class Get(Message, Awaited[Outcome], frozen=True, tag=6):
     """GET an object from the server, for the few decisions that must not depend on a cache. Done.body is the object.
 
     as_informer: LIST this object instead, with the informers' API client. With --use-service-account-credentials few
@@ -122,7 +121,7 @@ class Get(Struct, Awaited[Outcome], frozen=True):
     as_informer: bool = False
 
 
-class List(Struct, Awaited[Outcome], frozen=True):
+class List(Message, Awaited[Outcome], frozen=True, tag=7):
     """LIST a namespace on the server ("" = all namespaces). Done.body is the list object.
 
     metadata_only: request only the metadata of each object, if the server supports it.
@@ -139,7 +138,7 @@ class List(Struct, Awaited[Outcome], frozen=True):
     continue_from: str = ""
 
 
-class Fetch(Struct, Awaited[Outcome], frozen=True):
+class Fetch(Message, Awaited[Outcome], frozen=True, tag=9):
     """GET a discovery or metrics document from the server. Done.body is the document."""
 
     resource: ClassVar[str] = ""
@@ -193,7 +192,7 @@ def object_in_words(command: Command) -> Key:
             return ""
 
 
-class Submit(Struct, frozen=True):
+class Submit(Message, frozen=True, tag=8):
     """Execute these commands concurrently; a Settled is returned for each. Controller, recorder, elector → dispatcher.
 
     sender: name of the actor that receives the Settled messages.

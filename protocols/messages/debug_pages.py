@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from kcm.protocols.messages.message import Message
 
 
-class ShowPage(Struct, frozen=True):
+class ShowPage(Message, frozen=True, tag=102):
     """Request a debug page. Sent for people only; the reply is a PageShown.
 
     path: the part after the controller's name, "/graph". query: the values of each parameter, in order.
@@ -15,7 +15,7 @@ class ShowPage(Struct, frozen=True):
     query: dict[str, list[str]]
 
 
-class PageShown(Struct, frozen=True):
+class PageShown(Message, frozen=True, tag=103):
     """A debug page. found: whether it exists; otherwise the other fields are empty."""
 
     found: bool

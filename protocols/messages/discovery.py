@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from msgspec import Struct
-
+from kcm.protocols.messages.message import Message
 from kcm.protocols.resources import Resource
 
 
-class ServedResource(Struct, frozen=True, kw_only=True):
+class ServedResource(Message, frozen=True, kw_only=True, tag=50):
     """A resource that the API server serves, in the version that the server prefers.
 
     verbs: of its collection.
@@ -35,7 +34,7 @@ def _resource(group: str, version: str, plural: str, kind: str, namespaced: bool
     return Resource(group=group, version=version, plural=plural, kind=kind, namespaced=namespaced)
 
 
-class DiscoveryAnswer(Struct, frozen=True):
+class DiscoveryAnswer(Message, frozen=True, tag=51):
     """Response to a discovery request. Transport → discovery.
 
     number: of the discovery round.
@@ -51,11 +50,11 @@ class DiscoveryAnswer(Struct, frozen=True):
     unchanged: bool = False
 
 
-class Discover(Struct, frozen=True):
+class Discover(Message, frozen=True, tag=52):
     """Send ResourcesDiscovered again, or as soon as the first discovery has finished. Manager → discovery."""
 
 
-class ResourcesDiscovered(Struct, frozen=True):
+class ResourcesDiscovered(Message, frozen=True, tag=53):
     """All resources that the server serves. Discovery → manager, whenever they change.
 
     resources: each in the preferred version, if it can be watched.
@@ -69,13 +68,13 @@ class ResourcesDiscovered(Struct, frozen=True):
     others: tuple[ServedResource, ...] = ()
 
 
-class RequestTables(Struct, frozen=True):
+class RequestTables(Message, frozen=True, tag=54):
     """Subscribe to TablesChanged. Controller, when it starts → manager."""
 
     controller: str
 
 
-class TablesChanged(Struct, frozen=True):
+class TablesChanged(Message, frozen=True, tag=55):
     """All tables of discovered resources for a controller. Manager → controller, whenever they change.
 
     resources: those that the controller's spec selects.

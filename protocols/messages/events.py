@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from msgspec import Struct
-
 from kcm.protocols.messages.awaitables import Awaited
+from kcm.protocols.messages.message import Message
 
 RecordType = Literal["Normal", "Warning"]
 RECORD_TYPES: tuple[str, ...] = get_args(RecordType)
 
 
-class Record(Struct, Awaited[None], frozen=True):
+class Record(Message, Awaited[None], frozen=True, tag=60):
     """Write a core/v1 Event about an object. Reconciler → (its actor) → event recorder; no outcome comes back.
 
     api_version, kind, namespace, name, uid, resource_version, field_path: the involved object.

@@ -5,10 +5,10 @@ A zone is "region:zone" (protocols/nodes.py), "" for nodes without these labels.
 
 from __future__ import annotations
 
-from msgspec import Struct
+from kcm.protocols.messages.message import Message
 
 
-class ZoneQueueReady(Struct, frozen=True):
+class ZoneQueueReady(Message, frozen=True, tag=110):
     """The queue of this zone has started, or was reset, and contains no nodes. Queue → node-lifecycle.
 
     A queue that has just started has no rate either, and releases no node before SetEvictionRate. paused: the queue
@@ -20,7 +20,7 @@ class ZoneQueueReady(Struct, frozen=True):
     override: float | None = None  # as in SetEvictionRate, from the last one
 
 
-class SetEvictionRate(Struct, frozen=True):
+class SetEvictionRate(Message, frozen=True, tag=111):
     """Set the rate to `qps` nodes per second; 0 stops evictions. node-lifecycle → queue.
 
     burst: number of nodes that may be released at once.
@@ -35,7 +35,7 @@ class SetEvictionRate(Struct, frozen=True):
     override: float | None = None
 
 
-class EvictNode(Struct, frozen=True):
+class EvictNode(Message, frozen=True, tag=112):
     """Release this node once the zone's rate allows; the queue then sends NodeDue. node-lifecycle → queue.
 
     uid: of the node; a node that registers again under the same name has another. Sending this twice has no effect.
@@ -45,17 +45,17 @@ class EvictNode(Struct, frozen=True):
     uid: str
 
 
-class SpareNode(Struct, frozen=True):
+class SpareNode(Message, frozen=True, tag=113):
     """Remove the node from the queue. node-lifecycle → queue."""
 
     node: str
 
 
-class StartOver(Struct, frozen=True):
+class StartOver(Message, frozen=True, tag=114):
     """Remove all nodes, keep the rate, and send ZoneQueueReady. A new incarnation of node-lifecycle → queue."""
 
 
-class NodeDue(Struct, frozen=True):
+class NodeDue(Message, frozen=True, tag=115):
     """The rate limiter has released this node: taint the node, or delete its pods. Queue → node-lifecycle."""
 
     zone: str
@@ -63,7 +63,7 @@ class NodeDue(Struct, frozen=True):
     uid: str
 
 
-class PauseEvictions(Struct, frozen=True):
+class PauseEvictions(Message, frozen=True, tag=116):
     """Release no node until ResumeEvictions; waiting nodes keep their places. zone: None for all zones.
 
     Operator → node-lifecycle → queue. The pause survives a failure of either actor, but not of both at once.
@@ -72,13 +72,13 @@ class PauseEvictions(Struct, frozen=True):
     zone: str | None = None
 
 
-class ResumeEvictions(Struct, frozen=True):
+class ResumeEvictions(Message, frozen=True, tag=117):
     """Resume after PauseEvictions."""
 
     zone: str | None = None
 
 
-class SetZoneRate(Struct, frozen=True):
+class SetZoneRate(Message, frozen=True, tag=118):
     """Release `qps` nodes per second for eviction, whatever the state of the zone; None for its usual rate.
 
     Operator → node-lifecycle. As a pause, the rate survives a failure of node-lifecycle or of the queue, but not of

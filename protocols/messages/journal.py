@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from kcm.protocols.messages.message import Message
 
 
-class Opened(Struct, frozen=True):
+class Opened(Message, frozen=True, tag=120):
     """First record of every file.
 
     session: identical in all files of one process.
@@ -27,7 +27,7 @@ class Opened(Struct, frozen=True):
     controllers: list[str]
 
 
-class MessageSent(Struct, frozen=True):
+class MessageSent(Message, frozen=True, tag=121):
     """A message was put into a mailbox.
 
     number: number of the message in its session, from 1.
@@ -49,7 +49,7 @@ class MessageSent(Struct, frozen=True):
     same: int = 0
 
 
-class MessageHandled(Struct, frozen=True):
+class MessageHandled(Message, frozen=True, tag=122):
     """A receiver began to handle a message."""
 
     number: int  # of the message's MessageSent; 0 if that is not in the journal
@@ -57,7 +57,7 @@ class MessageHandled(Struct, frozen=True):
     last: bool  # the mailbox was empty afterwards
 
 
-class TurnLost(Struct, frozen=True):
+class TurnLost(Message, frozen=True, tag=123):
     """An actor's turn hung, and its next turn began without waiting for it, so that the two ran concurrently.
 
     After this record the order of the records may differ from the order of the events, and so may a replay.

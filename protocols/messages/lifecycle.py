@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 
-from msgspec import Struct
+from kcm.protocols.messages.message import Message
 
 
-class Wake(Struct, frozen=True):
+class Wake(Message, frozen=True, tag=80):
     """A timer of the actor has expired. The receiver checks what is due."""
 
 
-class Ping(Struct, frozen=True):
+class Ping(Message, frozen=True, tag=81):
     """Request a Pong from an actor. The manager detects hanging actors without it."""
 
     nonce: int
 
 
-class Pong(Struct, frozen=True):
+class Pong(Message, frozen=True, tag=82):
     """Response to Ping. Any actor → manager."""
 
     name: str
@@ -25,7 +25,7 @@ class Pong(Struct, frozen=True):
     nonce: int
 
 
-class ActorFailed(Struct, frozen=True):
+class ActorFailed(Message, frozen=True, tag=83):
     """A handler or the start of an actor raised an exception, and the actor has stopped. Actor base → manager.
 
     error: one line, `Type: text`. traceback: the formatted stack.
@@ -37,7 +37,7 @@ class ActorFailed(Struct, frozen=True):
     traceback: str = ""
 
 
-class Attach(Struct, frozen=True):
+class Attach(Message, frozen=True, tag=84):
     """Make this the incarnation that writes under the name: refuse commands of older ones. Controller → dispatcher.
 
     The dispatcher sends Attached once no command of an older incarnation is in flight.
@@ -47,7 +47,7 @@ class Attach(Struct, frozen=True):
     incarnation: int
 
 
-class Attached(Struct, frozen=True):
+class Attached(Message, frozen=True, tag=97):
     """The controller may begin once its tables have reached these versions. Dispatcher → controller.
 
     versions: Resource.id → resourceVersion of the newest object that a write or live read under this name returned.
@@ -60,14 +60,14 @@ class Attached(Struct, frozen=True):
     under_way: list[list[int]]
 
 
-class Restarted(Struct, frozen=True):
+class Restarted(Message, frozen=True, tag=98):
     """A peer is a new incarnation with empty state: subscribe or attach again. Manager → all children."""
 
     name: str
     incarnation: int
 
 
-class StartChild(Struct, frozen=True):
+class StartChild(Message, frozen=True, tag=99):
     """Start an actor of this kind as `<kind>:<name>`, unless it is alive; it is supervised like any other.
 
     Controller → manager. owner: canonical name of the controller that sends this; kind: one of its spec's `children`.
@@ -79,7 +79,7 @@ class StartChild(Struct, frozen=True):
     name: str
 
 
-class StopChild(Struct, frozen=True):
+class StopChild(Message, frozen=True, tag=100):
     """Stop that actor. Controller → manager."""
 
     owner: str
@@ -87,17 +87,17 @@ class StopChild(Struct, frozen=True):
     name: str
 
 
-class Drain(Struct, frozen=True):
+class Drain(Message, frozen=True, tag=85):
     """Start no reconciliation, finish those in progress, then send Drained. Manager → controllers."""
 
 
-class Drained(Struct, frozen=True):
+class Drained(Message, frozen=True, tag=86):
     """No reconciliation is in progress after a Drain. Controller → manager."""
 
     name: str
 
 
-class LeaseHeld(Struct, frozen=True):
+class LeaseHeld(Message, frozen=True, tag=87):
     """This process is the leader, and may write until `until` (seconds, monotonic clock).
 
     Elector → dispatcher and manager.
@@ -107,21 +107,21 @@ class LeaseHeld(Struct, frozen=True):
     elector: str = "elector"  # name of the sender; there are several with leader migration or groups of controllers
 
 
-class LeaseLost(Struct, frozen=True):
+class LeaseLost(Message, frozen=True, tag=88):
     """This process is no longer the leader and must not write. Elector → dispatcher and manager."""
 
     reason: str
     elector: str = "elector"  # as in LeaseHeld
 
 
-class LeaderObserved(Struct, frozen=True):
+class LeaderObserved(Message, frozen=True, tag=89):
     """The lease has a new holder, perhaps this process. Elector → manager."""
 
     holder: str
     elector: str = "elector"  # as in LeaseHeld
 
 
-class Compete(Struct, frozen=True):
+class Compete(Message, frozen=True, tag=104):
     """Compete for the Lease, and hold it at most until `until`, unless this message is repeated. Coordinator → elector.
 
     lease: the Lease as JSON, as the coordinator has seen it; b"" if it has not. It has not changed since `seen`.
@@ -133,7 +133,7 @@ class Compete(Struct, frozen=True):
     until: float = math.inf
 
 
-class Withdraw(Struct, frozen=True):
+class Withdraw(Message, frozen=True, tag=105):
     """Stop competing for the Lease. Manager or coordinator → elector.
 
     drained: the controllers under it have finished their work, so it is released; otherwise a Lease that is held is
@@ -143,37 +143,37 @@ class Withdraw(Struct, frozen=True):
     drained: bool
 
 
-class YieldGroup(Struct, frozen=True):
+class YieldGroup(Message, frozen=True, tag=106):
     """Drain the controllers under the Lease of this elector, then release it. Coordinator → manager."""
 
     elector: str
 
 
-class Enable(Struct, frozen=True):
+class Enable(Message, frozen=True, tag=90):
     """Enable a controller, as `--controllers=name` does. Operator or test → manager."""
 
     controller: str
 
 
-class Disable(Struct, frozen=True):
+class Disable(Message, frozen=True, tag=91):
     """Disable a controller. Operator or test → manager."""
 
     controller: str
 
 
-class Restart(Struct, frozen=True):
+class Restart(Message, frozen=True, tag=92):
     """Restart a child without counting a failure. Operator or test → manager."""
 
     child: str
 
 
-class Pause(Struct, frozen=True):
+class Pause(Message, frozen=True, tag=93):
     """Keep the work queue, but start no reconciliation. Operator or test → manager → controller."""
 
     controller: str
 
 
-class Resume(Struct, frozen=True):
+class Resume(Message, frozen=True, tag=94):
     """Resume after Pause. Operator or test → manager → controller."""
 
     controller: str
@@ -182,7 +182,7 @@ class Resume(Struct, frozen=True):
 PlainKey = str | int | tuple[str | int | None, ...]  # keys that a message can contain
 
 
-class EnqueueKey(Struct, frozen=True):
+class EnqueueKey(Message, frozen=True, tag=101):
     """Add a key to this work queue, as a watch would. Program, or a source → controller.
 
     key: in most controllers a string, "namespace/name".
@@ -192,11 +192,11 @@ class EnqueueKey(Struct, frozen=True):
     key: PlainKey
 
 
-class Describe(Struct, frozen=True):
+class Describe(Message, frozen=True, tag=95):
     """Request a Description. Sent only for people and tests."""
 
 
-class Description(Struct, frozen=True):
+class Description(Message, frozen=True, tag=96):
     """The state that an actor reports. facts: JSON bytes of a mostly flat object, for dashboards and tests."""
 
     name: str

@@ -5,37 +5,37 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from kcm.protocols.messages.message import Message
 
 
-class Done(Struct, frozen=True):
+class Done(Message, frozen=True, tag=20):
     """2xx. body: of the response, which is the object after the write, or a Status (for some deletions)."""
 
     body: bytes
 
 
-class NotFound(Struct, frozen=True):
+class NotFound(Message, frozen=True, tag=21):
     """404."""
 
     message: str = ""
     status: bytes = b""
 
 
-class AlreadyExists(Struct, frozen=True):
+class AlreadyExists(Message, frozen=True, tag=22):
     """409 with reason AlreadyExists: an object with the name of the created one exists."""
 
     message: str = ""
     status: bytes = b""
 
 
-class Conflict(Struct, frozen=True):
+class Conflict(Message, frozen=True, tag=23):
     """409 with another reason: a precondition (resourceVersion, uid) is not met."""
 
     message: str = ""
     status: bytes = b""
 
 
-class Forbidden(Struct, frozen=True):
+class Forbidden(Message, frozen=True, tag=24):
     """401 or 403: the server refused the request.
 
     Reasons are authentication, RBAC, admission (quota), and a terminating namespace.
@@ -46,7 +46,7 @@ class Forbidden(Struct, frozen=True):
     code: int = 403
 
 
-class Invalid(Struct, frozen=True):
+class Invalid(Message, frozen=True, tag=25):
     """400, 405, 415, 422 and other 4xx: the request itself is invalid; a retry fails again."""
 
     message: str = ""
@@ -54,14 +54,14 @@ class Invalid(Struct, frozen=True):
     code: int = 422
 
 
-class Gone(Struct, frozen=True):
+class Gone(Message, frozen=True, tag=26):
     """410: the resourceVersion is too old."""
 
     message: str = ""
     status: bytes = b""
 
 
-class Throttled(Struct, frozen=True):
+class Throttled(Message, frozen=True, tag=27):
     """429, after the client's own retries. retry_after: seconds; 0 if the response had no Retry-After."""
 
     message: str = ""
@@ -69,7 +69,7 @@ class Throttled(Struct, frozen=True):
     retry_after: float = 0.0
 
 
-class ServerFailure(Struct, frozen=True):
+class ServerFailure(Message, frozen=True, tag=28):
     """5xx."""
 
     message: str = ""
@@ -77,19 +77,19 @@ class ServerFailure(Struct, frozen=True):
     code: int = 500
 
 
-class Unknown(Struct, frozen=True):
+class Unknown(Message, frozen=True, tag=29):
     """No response: a timeout or a broken connection. The write may have been applied."""
 
     message: str = ""
 
 
-class Refused(Struct, frozen=True):
+class Refused(Message, frozen=True, tag=30):
     """The command was not sent: the sender is fenced, the lease is not held, or no thread was free for a call."""
 
     message: str = ""
 
 
-class Raised(Struct, frozen=True):
+class Raised(Message, frozen=True, tag=32):
     """A function that was called outside the actors raised an exception (calls.py).
 
     kinds: qualified names of the exception's class and its base classes, most specific first, up to Exception.
@@ -143,7 +143,7 @@ OUTCOMES: tuple[type[Outcome], ...] = (
 FAILURES = tuple(outcome for outcome in OUTCOMES if outcome is not Done)
 
 
-class Settled(Struct, frozen=True):
+class Settled(Message, frozen=True, tag=31):
     """The outcome of one command of a Submit. Dispatcher → the sender."""
 
     ticket: int

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from kcm.protocols.messages.message import Message
 
 
-class SetClientRate(Struct, frozen=True):
+class SetClientRate(Message, frozen=True, tag=150):
     """Change the rate limit of an API client. Operator → dispatcher.
 
     client: with its cluster in front, "edge:job-controller", if the program works on several.
@@ -17,7 +17,7 @@ class SetClientRate(Struct, frozen=True):
     burst: int | None = None
 
 
-class EngageBrake(Struct, frozen=True):
+class EngageBrake(Message, frozen=True, tag=151):
     """Hold back deletions and evictions of all controllers until ReleaseBrake. Operator → dispatcher.
 
     qps: of these writes that are let through; None for the value of the flags.
@@ -26,5 +26,5 @@ class EngageBrake(Struct, frozen=True):
     qps: float | None = None
 
 
-class ReleaseBrake(Struct, frozen=True):
+class ReleaseBrake(Message, frozen=True, tag=152):
     """Send what was held back, and count further deletions and evictions from 0. Operator → dispatcher."""

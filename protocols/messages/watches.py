@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from msgspec import Struct
-
+from kcm.protocols.messages.message import Message
 from kcm.protocols.objects import OwnerRef
 
 
@@ -22,7 +21,7 @@ ORPHANS = ""  # the owner kind of objects without a controller owner
 Fact = str | int | float | bool | None
 
 
-class Interest(Struct, frozen=True, kw_only=True):
+class Interest(Message, frozen=True, kw_only=True, tag=47):
     """The changes of a resource that concern a watch: those that meet all conditions that are set; by default all.
 
     types: EventTypes.
@@ -63,7 +62,7 @@ class Interest(Struct, frozen=True, kw_only=True):
 EVERYTHING = Interest()
 
 
-class WatchEvent(Struct, frozen=True):
+class WatchEvent(Message, frozen=True, tag=40):
     """A change of an object in a table, which the table contains already. Sent in WatchEvents.
 
     type: an EventType.
@@ -85,7 +84,7 @@ class WatchEvent(Struct, frozen=True):
     previous_controller: OwnerRef | None = None
 
 
-class WatchEvents(Struct, frozen=True):
+class WatchEvents(Message, frozen=True, tag=48):
     """Changes that concern the subscriber, in their order. Informer → subscriber.
 
     matches: for each event, the positions in Subscribe.interests of the interests that it meets, as bits: 1 <<
@@ -96,7 +95,7 @@ class WatchEvents(Struct, frozen=True):
     matches: tuple[int, ...]
 
 
-class Subscribe(Struct, frozen=True):
+class Subscribe(Message, frozen=True, tag=41):
     """Subscribe to Synced, and then to this resource's changes that meet one of `interests`. Actor → informer.
 
     interests: one for each watch, 63 at most; none for Synced alone. A second Subscribe replaces them.
@@ -109,13 +108,13 @@ class Subscribe(Struct, frozen=True):
     within: tuple[str, ...] = ()
 
 
-class Unsubscribe(Struct, frozen=True):
+class Unsubscribe(Message, frozen=True, tag=42):
     """End a subscription. Actor, or the manager for an actor that has failed → informer."""
 
     subscriber: str
 
 
-class Synced(Struct, frozen=True):
+class Synced(Message, frozen=True, tag=43):
     """The table contains a complete list for the first time. Informer → its subscribers; to a later subscriber at once.
 
     resource: the table's id: Resource.id, with a suffix if the table is restricted.
@@ -124,7 +123,7 @@ class Synced(Struct, frozen=True):
     resource: str
 
 
-class Listed(Struct, frozen=True):
+class Listed(Message, frozen=True, tag=44):
     """A page of a list, or its failure. Transport → informer. status: HTTP status; 0 without a response."""
 
     stream: int
@@ -134,7 +133,7 @@ class Listed(Struct, frozen=True):
     retry_after: float = 0.0
 
 
-class Streamed(Struct, frozen=True):
+class Streamed(Message, frozen=True, tag=45):
     """Complete lines of a watch, each a JSON watch event, or a piece of a list's JSON. Transport → informer.
 
     stream: the informer's number of the watch or list.
@@ -144,7 +143,7 @@ class Streamed(Struct, frozen=True):
     lines: bytes
 
 
-class StreamEnded(Struct, frozen=True):
+class StreamEnded(Message, frozen=True, tag=46):
     """A watch or list has ended. Transport → informer.
 
     status: HTTP status if the server refused it, 200 after a clean end, 0 after a connection error.

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec import NODEFAULT, Struct, structs
 
 from kcm.protocols import codec
-from kcm.protocols.codec import DecodeError, Decoder, decode, encode, encode_fields
+from kcm.protocols.codec import DecodeError, Decoder, as_message, decode, encode
 from kcm.protocols.messages import calls, cloud, commands, discovery, eviction, journal, lifecycle, outcomes, rates
 from kcm.protocols.messages import debug_pages as debugging
 from kcm.protocols.messages import events as recording
@@ -115,7 +115,7 @@ EXPECTED_TAGS = {
     152: "ReleaseBrake",
 }
 
-MESSAGE_TYPES = [message_type for _, message_type in codec.TAGS]
+MESSAGE_TYPES: list[type] = [*codec.TYPES.values()]
 
 
 def values_of(hint: Any) -> st.SearchStrategy[Any]:
@@ -155,30 +155,23 @@ def messages_of(message_type: type) -> st.SearchStrategy[Any]:
 
 def sample_of(message_type: type) -> Any:
     """Return a message of the type with a value in every field, also in fields with defaults."""
-    plain = {str: "s", bytes: b"b", bool: True, int: 7, float: 1.5, OwnerRef: OwnerRef("v1", "Pod", "p", "u")}
-    thing = discovery.ServedResource(group="g", version="v1", plural="things", kind="Thing", namespaced=True)
-    structured = {
-        "commands": (commands.Get("v1/pods", "n/p"),),
-        "outcome": outcomes.Done(b"{}"),
-        "under_way": [[1, 2]],
-        "versions": {"v1/pods": 5},
-        "interests": (watching.Interest(changed=("node",)),),
-        "events": (watching.WatchEvent("ADDED", "v1/pods", "n/p", "u", "5", b"{}"),),
-        "matches": (1,),
-        **dict.fromkeys(("resources", "others", "served"), (thing,)),
-        "stalled": {"g/v1": "broken"},
-        **dict.fromkeys(("verbs", "metadata_only", "depends_on"), ("s",)),
-        "having": (("phase", ("Failed", None)),),
-        "query": (("labelSelector", "app=web"),),
-        "indexed": (("node", "n1"),),
-        **dict.fromkeys(("types", "owner_kinds", "changed", "finalizers", "filled"), ("s",)),
-    }
     hints = typing.get_type_hints(message_type)
-    values = {}
-    for field in structs.fields(message_type):
-        options = [option for option in (hints[field.name], *typing.get_args(hints[field.name])) if option in plain]
-        values[field.name] = structured[field.name] if field.name in structured else plain[options[0]]
-    return message_type(**values)
+    return message_type(**{field.name: sample_value(hints[field.name]) for field in structs.fields(message_type)})
+
+
+def sample_value(hint: Any) -> Any:
+    """Return a value for a field with this annotation. Unions have a value of their first type."""
+    plain = {str: "s", bytes: b"b", bool: True, int: 7, float: 1.5, OwnerRef: OwnerRef("v1", "Pod", "p", "u")}
+    origin, arguments = typing.get_origin(hint), [each for each in typing.get_args(hint) if each is not ...]
+    if hint in plain:
+        return plain[hint]
+    if origin in (typing.Union, types.UnionType):
+        return sample_value(arguments[0])
+    if origin is dict:
+        return {sample_value(arguments[0]): sample_value(arguments[1])}
+    if origin in (tuple, list):
+        return origin(map(sample_value, arguments))
+    return sample_of(hint)
 
 
 def required_fields(message_type: type) -> int:
@@ -188,8 +181,7 @@ def required_fields(message_type: type) -> int:
 
 
 def test_tags_are_what_they_always_were() -> None:
-    assert {tag: message_type.__name__ for tag, message_type in codec.TAGS} == EXPECTED_TAGS
-    assert len(codec.TAGS) == len(EXPECTED_TAGS), "a tag stands twice"
+    assert {tag: message_type.__name__ for tag, message_type in codec.TYPES.items()} == EXPECTED_TAGS
 
 
 def test_every_message_has_a_tag() -> None:
@@ -277,14 +269,13 @@ def test_a_frame_of_an_older_version_lacks_the_newer_fields_and_gets_their_defau
 
 @pytest.mark.parametrize("message_type", MESSAGE_TYPES)
 def test_too_many_and_too_few_fields_are_refused(message_type: type) -> None:
-    tag = {name: tag for tag, name in EXPECTED_TAGS.items()}[message_type.__name__]
-    fields = len(structs.fields(message_type))
-    with pytest.raises(DecodeError, match=f"{message_type.__name__} has .* fields, got {fields + 1}"):
-        decode(msgpack.packb([tag, *[None] * (fields + 1)]))
+    wire = msgpack.unpackb(encode(sample_of(message_type)))
+    with pytest.raises(DecodeError, match="at most length"):
+        decode(msgpack.packb([*wire, None]))
     required = required_fields(message_type)
     if required:
-        with pytest.raises(DecodeError, match=f"fields, got {required - 1}"):
-            decode(msgpack.packb([tag, *[None] * (required - 1)]))
+        with pytest.raises(DecodeError, match="at least length"):
+            decode(msgpack.packb(wire[:required]))
 
 
 @pytest.mark.parametrize(
@@ -292,7 +283,7 @@ def test_too_many_and_too_few_fields_are_refused(message_type: type) -> None:
     [0, 10, 59, 999, 2**40, -1, "Create", None, 1.0, b"\x01", [1], {}],
 )
 def test_an_unknown_tag_is_refused(wire: object) -> None:
-    with pytest.raises(DecodeError, match="unknown message tag"):
+    with pytest.raises(DecodeError, match="at `\\$\\[0\\]`"):
         decode(msgpack.packb([wire, "x"]))
 
 
@@ -371,9 +362,13 @@ def test_value_that_is_not_a_message_cannot_be_encoded(value: object) -> None:
 
 def test_message_with_unsupported_value_cannot_be_encoded() -> None:
     with pytest.raises(TypeError):
-        encode(lifecycle.Drained(typing.cast("str", {"a", "set"})))
-    with pytest.raises(TypeError):
-        encode(commands.Submit("s", 1, "c", 1, (typing.cast("commands.Get", "no command"),)))
+        encode(lifecycle.Drained(typing.cast("str", object())))
+
+
+def test_part_of_another_type_is_refused() -> None:
+    frame = encode(commands.Submit("s", 1, "c", 1, (typing.cast("commands.Get", lifecycle.Drained("a")),)))
+    with pytest.raises(DecodeError, match="Invalid value 86"):
+        decode(frame)
 
 
 def test_a_decoder_decodes_a_frame_that_is_sent_to_many_once() -> None:
@@ -387,10 +382,10 @@ def test_a_decoder_decodes_a_frame_that_is_sent_to_many_once() -> None:
     assert decoder.decode(bytes(bytearray(frame))) is not first
 
 
-def test_fields_are_encoded_as_the_message_that_they_are_of() -> None:
-    owner = OwnerRef("apps/v1", "ReplicaSet", "web", "u")
-    event = watching.WatchEvent("MODIFIED", "v1/pods", "d/a", "u", "7", b"{}", owner, b"{ }", "u", None)
-    fields = [getattr(event, field.name) for field in structs.fields(event)]
-    assert encode_fields(watching.WatchEvent, *fields) == encode(event)
-    with pytest.raises(TypeError, match="WatchEvent has 10 fields, got 9"):
-        encode_fields(watching.WatchEvent, *fields[:-1])
+def test_attributes_of_a_subclass_are_not_sent() -> None:
+    class Watched(commands.Get, frozen=True, kw_only=True):
+        seen: object
+
+    get = Watched("v1/pods", "n/p", seen=object())
+    assert as_message(get) == commands.Get("v1/pods", "n/p")
+    assert encode(get) == encode(commands.Get("v1/pods", "n/p"))

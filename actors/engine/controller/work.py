@@ -33,7 +33,7 @@ from kcm.actors.reconciliation import Because, Enqueue, RequeueAfter, Running, T
 from kcm.actors.reconciliation.actor_names import DISPATCHER
 from kcm.actors.reconciliation.failures import Retry
 from kcm.actors.reconciliation.outside import Outside
-from kcm.protocols.codec import encode, encode_fields
+from kcm.protocols.codec import as_message, encode, encode_checked
 from kcm.protocols.errors import ACCIDENTS, clear_frames
 from kcm.protocols.messages.commands import COMMANDS, Command, Fetch, Get, List, Submit, in_words
 from kcm.protocols.messages.events import Record
@@ -247,8 +247,7 @@ class Work:
         self.ticket += 1
         review = self.rights.begin_review(right, self.ticket, now)
         client, ticket = self._settings.client, self.ticket
-        frame = encode_fields(Submit, context.name, context.incarnation, client, ticket, [review], "", "")
-        self._tell_frame(DISPATCHER, frame)
+        self._tell_frame(DISPATCHER, encode(Submit(context.name, context.incarnation, client, ticket, (review,))))
 
     def _take_review(self, settled: Settled) -> None:
         right = self.rights.take_review(settled.ticket, settled.outcome)
@@ -336,7 +335,7 @@ class Work:
             case Record():
                 return self._settings.recorder, self._signed(yielded)
             case Tell(to=to, message=message):
-                return to, encode(message)
+                return to, encode_checked(message)
             case Enqueue():
                 self._enqueue(yielded)
                 return None
@@ -354,7 +353,14 @@ class Work:
                 commands[index] = msgspec.structs.replace(command, key=attempt.task.key)
         ticket = self.ticket + 1
         task, sender, incarnation = attempt.task, context.name, context.incarnation
-        frame = encode_fields(Submit, sender, incarnation, settings.client, ticket, commands, task.queue, task.key)
+        sent_commands = tuple(map(as_message, commands))  # without the functions of outside calls
+        submit = Submit(sender, incarnation, settings.client, ticket, sent_commands, task.queue, task.key)
+        try:
+            frame = encode_checked(submit)
+        except TypeError:
+            for command in sent_commands:
+                encode_checked(command)  # raises an error that names the command instead of its position
+            raise
         self.ticket = attempt.ticket = ticket
         attempt.commands, attempt.single = commands, single
         attempt.outcomes, attempt.missing = [None] * len(commands), len(commands)
@@ -363,24 +369,11 @@ class Work:
 
     def _signed(self, event: Record) -> bytes:
         """Encode the event, with our name as its source if it has none."""
-        return encode_fields(
-            Record,
-            event.api_version,
-            event.kind,
-            event.namespace,
-            event.name,
-            event.uid,
-            event.resource_version,
-            event.type,
-            event.reason,
-            event.message,
-            event.field_path,
-            event.component or self._settings.component,
-            event.client or self._settings.client,
-            event.host,
-            event.user,
-            event.cluster,
+        settings = self._settings
+        signed = msgspec.structs.replace(
+            event, component=event.component or settings.component, client=event.client or settings.client
         )
+        return encode_checked(signed)
 
     def _finish(self, attempt: _Attempt, result: Any) -> None:
         if not _is_result(result):

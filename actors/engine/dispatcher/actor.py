@@ -22,7 +22,7 @@ from kcm.actors.engine.server_warnings import ServerWarnings
 from kcm.actors.engine.vitals import DispatcherVitals
 from kcm.actors.reconciliation.actor_names import ELECTOR, LEASE_CANDIDATE, controller_of, is_elector
 from kcm.actors.reconciliation.outside import Functions
-from kcm.protocols.codec import encode_fields
+from kcm.protocols.codec import encode
 from kcm.protocols.messages.calls import Call
 from kcm.protocols.messages.cloud import CLOUD_CALLS
 from kcm.protocols.messages.commands import (
@@ -130,7 +130,7 @@ class _Replies:
         """Settle a command that was not sent."""
         if job.span is not None:
             job.span.end(outcome)
-        settled = encode_fields(Settled, job.ticket, job.index, outcome)
+        settled = encode(Settled(job.ticket, job.index, outcome))
         self._system.deliver(job.sender, settled, sender=self._name, cause=job.cause)
 
     def settle_sent(self, job: _Job, outcome: Outcome, *, version: int = 0) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kcm.actors.engine.informer.contents import Difference
-from kcm.protocols.codec import bundle, encode, encode_fields
+from kcm.protocols.codec import bundle, encode
 from kcm.protocols.messages.watches import EventType, Interest, Synced, WatchEvent
 from kcm.protocols.objects import Key, OwnerRef
 from kcm.runtime.tables.table import Entry, Table, TableWriter
@@ -81,8 +81,7 @@ class Delivery:
             self.flush()
 
     def _post(self, type: EventType, entry: Entry, previous: Entry | None, concerned: Mapping[str, int]) -> None:
-        event = encode_fields(
-            WatchEvent,
+        change = WatchEvent(
             type,
             self._resource,
             entry.key,
@@ -94,6 +93,7 @@ class Delivery:
             previous.uid if previous is not None else "",
             previous.controller if previous is not None else None,
         )
+        event = encode(change)
         if self._events and self._bytes + len(event) > MOST_BYTES:
             self.flush(owing=entry.key)
         for name, matches in concerned.items():

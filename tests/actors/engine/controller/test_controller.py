@@ -16,7 +16,8 @@ from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.engine.controller import Controller, ControllerSettings, QueueSettings
 from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Watch, delete, itself, must, patch, record
-from kcm.protocols.messages.commands import Submit
+from kcm.protocols.messages.commands import Delete, Submit
+from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.lifecycle import (
     Attach,
     Attached,
@@ -312,6 +313,14 @@ def enqueues_before(key: Key) -> Any:
     yield Enqueue("greeter", key, after=-1.0)
 
 
+def deletes_in_words(key: Key) -> Any:
+    yield [delete(CONFIGMAPS, key, uid="u"), Delete(CONFIGMAPS.id, key, grace_seconds="5")]  # type: ignore[arg-type]
+
+
+def records_a_number(_key: Key) -> Any:
+    yield Record("v1", "ConfigMap", "d", "bad", "u", "1", "Normal", "Found", 5)  # type: ignore[arg-type]
+
+
 NONSENSE = "TypeError: a reconciliation yields a command, a list of commands or a record, not "
 RETURNS = "TypeError: a reconciliation returns RequeueAfter(seconds) or None, not "
 
@@ -330,6 +339,8 @@ RETURNS = "TypeError: a reconciliation returns RequeueAfter(seconds) or None, no
         (comes_back_never, "ValueError: RequeueAfter takes a number of seconds, 0 or more, not nan"),
         (comes_back_before, "ValueError: RequeueAfter takes a number of seconds, 0 or more, not -5"),
         (comes_back_in_words, "TypeError: RequeueAfter takes a number of seconds, not '5'"),
+        (deletes_in_words, "TypeError: grace_seconds of Delete: expected `int | null`, got `str`"),
+        (records_a_number, "TypeError: message of Record: expected `str`, got `int`"),
         (enqueues_before, "ValueError: Enqueue: after takes a number of seconds, 0 or more, not -1.0"),
     ],
 )
