@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
@@ -53,6 +54,17 @@ class Injector:
     def plans(self, kind: FaultKind) -> bool:
         """Report whether the plan contains such a fault. Cheaper than `strike`."""
         return kind in self._armed
+
+    def next_on(self, kinds: Iterable[FaultKind]) -> float:
+        """Return the time from which a fault of these kinds may strike: now or later; infinity for never."""
+        now = self._clock.monotonic()
+        starts = (
+            max(now, armed.fault.start)
+            for kind in kinds
+            for armed in self._armed.get(kind, ())
+            if armed.left != 0 and (armed.fault.until is None or now < armed.fault.until)
+        )
+        return min(starts, default=math.inf)
 
     def strike(
         self,

@@ -71,9 +71,9 @@ class World:
     @injector.setter
     def injector(self, injector: Injector | None) -> None:
         self._injector = injector
-        # Each message is an opportunity for these faults, of which most plans contain none.
+        # Each message is an opportunity for these faults, but most plans have none, and a fault is on for a short time.
         plans = injector.plans if injector is not None else lambda _kind: False
-        self._strikes_at_messages = any(map(plans, AT_MESSAGES))
+        self._next_strike = 0.0 if any(map(plans, AT_MESSAGES)) else math.inf  # no fault AT_MESSAGES strikes before
         self._blocks_reconcilers = plans(FaultKind.RECONCILER_BLOCKED)
         self.breaks_senders, self.delays_messages = plans(FaultKind.ACTOR_BROKEN), plans(FaultKind.MESSAGE_DELAYED)
 
@@ -158,6 +158,8 @@ class World:
     def strike_idle(self) -> None:
         """Give the faults of the plan an opportunity to strike each idle actor. Called periodically."""
         for actor, process in list(self._actors.items()):
+            if self.clock.elapsed < self._next_strike:
+                return
             if actor in self._actors and self.is_idle(actor):
                 self._strike(actor, process)
 
@@ -225,7 +227,7 @@ class World:
         self._is_ready.discard(actor)
         self.steps += 1
         process = self._actors.get(actor)
-        if process is None or (self._strikes_at_messages and self._strike(actor, process)):
+        if process is None or (self.clock.elapsed >= self._next_strike and self._strike(actor, process)):
             return True
         self._run_actor(actor, process)
         if not actor.actor_inbox.empty() and actor in self._actors:
@@ -314,6 +316,9 @@ class World:
         """Crash, end or hang an actor if a fault strikes before it handles its next message. Return whether one did."""
         injector = self.injector
         if injector is None or actor in self._unstarted:
+            return False
+        self._next_strike = injector.next_on(AT_MESSAGES)
+        if self.clock.elapsed < self._next_strike:
             return False
         where: dict[str, Any] = {"process": process.name, "actor": actor.name, "at": actor}
         if injector.strike(FaultKind.ACTOR_CRASHED, **where) is not None:

@@ -29,6 +29,19 @@ def test_a_fault_strikes_within_its_window_only() -> None:
     assert seen == [False, True, True, False]
 
 
+def test_next_time_is_the_earliest_of_faults_that_can_still_strike() -> None:
+    clock = VirtualClock()
+    faults = injector("actor-crashed 5..10 most=1; actor-hung 7..; command-lost 0..", clock=clock)
+    seen = [faults.next_on((CRASHED, HUNG))]
+    clock.advance_to(6.0)
+    seen.append(faults.next_on((CRASHED, HUNG)))
+    faults.strike(CRASHED)
+    seen.append(faults.next_on((CRASHED, HUNG)))
+    clock.advance_to(8.0)
+    seen += [faults.next_on((CRASHED, HUNG)), faults.next_on((CRASHED,))]
+    assert seen == [5.0, 6.0, 7.0, 8.0, float("inf")]
+
+
 @pytest.mark.parametrize(
     ("scope", "where"),
     [
