@@ -69,7 +69,9 @@ class NoEventStorm:
         self._clock = cluster.clock
         self._repeated: dict[tuple[str, str], dict[tuple[str, ...], _Repeated]] = {}  # by process and actor
         self._incarnations: dict[tuple[str, str], int] = {}
-        self._changes: dict[str, dict[tuple[str, str], int]] = {}  # by namespace, then storage and key: newest revision
+        # By namespace, then storage and key: newest revision, in the order of these changes.
+        self._changes: dict[str, dict[tuple[str, str], int]] = {}
+        self._storages: set[str] = set()  # those of the changes
         self._specs: dict[tuple[str, str], int] = {}  # by storage and key: newest revision that changed the spec
 
     def observe(self, observation: Observation, fail: Fail) -> None:
@@ -97,7 +99,10 @@ class NoEventStorm:
             self._specs[changed] = change.revision
         namespace = split_key(change.key)[0]
         if namespace or of_spec:  # nodes report their status continuously
-            self._changes.setdefault(namespace, {})[changed] = change.revision
+            changes = self._changes.setdefault(namespace, {})
+            changes.pop(changed, None)  # the newest change is the last one
+            changes[changed] = change.revision
+            self._storages.add(change.storage)
 
     def _recorded(self, known: dict[tuple[str, ...], _Repeated], event: Record, fail: Fail) -> None:
         now = self._clock.monotonic()
@@ -125,13 +130,14 @@ class NoEventStorm:
         A revision is 0 if there is no such change. A change of the object's status is only in the second revision.
         """
         newest = newest_own = 0
-        own_key, own_storage = _key(event), event.kind.lower()[:-1]
+        key, beginning = _key(event), event.kind.lower()[:-1]
+        own = {(storage, key) for storage in self._storages if storage.startswith(beginning)}
         for namespace in {"", event.namespace} if event.namespace else self._changes:
-            for changed, revision in self._changes.get(namespace, {}).items():
-                storage, key = changed
-                own = key == own_key and storage.startswith(own_storage)
-                newest = max(newest, self._specs.get(changed, 0) if own else revision)
-                newest_own = max(newest_own, revision if own else 0)
+            changes = self._changes.get(namespace, {})
+            others = (revision for changed, revision in reversed(changes.items()) if changed not in own)
+            mine = [changed for changed in own if changed in changes]
+            newest = max(newest, next(others, 0), *(self._specs.get(changed, 0) for changed in mine))
+            newest_own = max(newest_own, 0, *(changes[changed] for changed in mine))
         return newest, newest_own
 
 
