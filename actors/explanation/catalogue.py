@@ -196,6 +196,12 @@ CAUSES: tuple[CauseKind, ...] = (
         ("readiness-probe", "a container is not ready", "its readiness, events Unhealthy", DESCRIBE),
         ("readiness-gate", "a readiness gate is not met", "status.conditions", DESCRIBE),
         ("init-container", "an init container has not finished", "its state", DESCRIBE),
+        (
+            "container-does-not-end",
+            "a container still runs after another one of the pod has completed",
+            "states of the containers",
+            DESCRIBE,
+        ),
         ("volume-mount", "a volume cannot be mounted", "events FailedMount", DESCRIBE),
         ("device-preparation", "the devices of the pod cannot be prepared", "events", DESCRIBE),
         ("pod-rejected", "the kubelet rejected the pod", "status.reason", DESCRIBE),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kcm.actors.explanation.case import Case, condition_line, event_line
+from kcm.actors.explanation.case import MOST_FOLLOWED, Case, condition_line, event_line
 from kcm.actors.explanation.cause import Cause
 from kcm.actors.explanation.evidence import time_of
+from kcm.actors.explanation.refusals import code_of
 from kcm.protocols.resources import CONFIGMAPS, SECRETS
 
 WARMUP = 30.0  # seconds in which a container may become ready, whatever its probes allow it
@@ -16,6 +17,8 @@ SLOW_INIT = 120.0  # seconds after which an init container that still runs is a 
 CRASHED_LATELY = 600.0  # seconds after the end of the last run
 
 PROBE_DEFAULTS = {"initialDelaySeconds": 0, "periodSeconds": 10, "failureThreshold": 3}
+
+LONGEST_MESSAGE = 500  # characters, from the end
 
 IMAGE = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "SignatureValidationFailed"}
@@ -39,10 +42,33 @@ def causes(case: Case) -> Iterator[Cause]:
         for cause in _container(case, status, init=False):
             found = True
             yield cause
+    if not found:
+        yield from _unfinished(case, main)
     if not found and none_started(case):
         yield from _not_started(case)
     if not found:
         yield from _gates(case)
+
+
+def _unfinished(case: Case, statuses: Sequence[Mapping[str, Any]]) -> Iterator[Cause]:
+    """Yield the containers that still run long after others of the pod have completed, which are not restarted."""
+    ends = [
+        (time_of(end.get("finishedAt")) or case.now, str(status.get("name")))
+        for status in statuses
+        if (end := (status.get("state") or {}).get("terminated")) and not end.get("exitCode")
+    ]
+    running = [str(status.get("name")) for status in statuses if (status.get("state") or {}).get("running")]
+    if not ends or not running or case.spec.get("restartPolicy") in (None, "Always"):
+        return
+    at, name = max(ends)
+    if case.now - at > SLOW_START:
+        yield case.cause(
+            "container-does-not-end",
+            f"container {', '.join(running[:MOST_FOLLOWED])} still runs, {case.now - at:.0f} s after container {name} "
+            "has completed, so the pod does not end",
+            "an init container with restartPolicy Always would be stopped after the others have ended",
+            since=at,
+        )
 
 
 def _container(case: Case, status: Mapping[str, Any], *, init: bool) -> Iterator[Cause]:
@@ -111,11 +137,16 @@ def _crash(case: Case, what: str, last: Mapping[str, Any], status: Mapping[str, 
             *probe_lines(container, message.partition(" ")[0].lower() + "Probe"),
             since=since,
         )
+    left = str(last.get("message") or "").strip()
+    denied = code_of(left)[0] == "not-permitted"
+    account = case.spec.get("serviceAccountName") or "default"
     return case.cause(
         "crash-loop",
-        f"{what} ends with exit code {exit_code}, after {restarts} restarts",
+        f"{what} ends with exit code {exit_code}, after {restarts} restarts"
+        + (f": RBAC denies its service account {account} a right" if denied else ""),
         line,
         ended,
+        f"its last message: {left[-LONGEST_MESSAGE:]}" if left else "",
         since=since,
     )
 

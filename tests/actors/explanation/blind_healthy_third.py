@@ -2,7 +2,7 @@
 
     python -m tests.actors.explanation.blind_healthy_third
 
-ON_HOLD names the objects that their own configuration holds. Not scored yet.
+ON_HOLD names the objects that their own configuration holds.
 """
 
 from __future__ import annotations

@@ -54,6 +54,7 @@ BY_CODE: dict[str, tuple[str, str]] = {
     "readiness-gate": (SYMPTOM, CAUSE),
     "resize-pending": (NOTHING, CAUSE),
     "init-container": (SYMPTOM, SYMPTOM),
+    "container-does-not-end": (NOTHING, SYMPTOM),
     "pod-rejected": (NOTHING, CAUSE),
     "kubelet-silent": (NOTHING, SYMPTOM),
     "kubelet-does-not-stop-pod": (NOTHING, SYMPTOM),

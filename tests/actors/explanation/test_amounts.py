@@ -90,6 +90,33 @@ def test_memory_limit_that_is_exceeded_is_named(resources: Mapping[str, Any], te
     assert text in found.summary
 
 
+def test_last_message_of_a_container_without_a_right_is_shown() -> None:
+    message = 'starting\nUser "system:serviceaccount:shop:reader" cannot list resource "deployments"\n'
+    ended = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": ago(5.0), "message": message}}
+    crashing = {"name": "main", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended}
+    status = {"phase": "Running", "containerStatuses": [{**crashing, "restartCount": 3}]}
+    (found,) = causes(r.PODS, "shop/web-1", READY_NODE, pod("web-1", status, serviceAccountName="reader"))
+    assert found.code == "crash-loop"
+    assert found.summary.endswith("after 3 restarts: RBAC denies its service account reader a right")
+    assert found.evidence[-1].endswith('cannot list resource "deployments"')
+
+
+@pytest.mark.parametrize(
+    ("policy", "seconds", "code"),
+    [("Never", 90.0, "container-does-not-end"), ("Never", 20.0, "unexplained"), ("Always", 90.0, "unexplained")],
+)
+def test_container_that_outlives_the_others_is_named(policy: str, seconds: float, code: str) -> None:
+    ended = {"terminated": {"exitCode": 0, "reason": "Completed", "finishedAt": ago(seconds)}}
+    statuses = [
+        {"name": "main", "state": ended, "ready": False},
+        {"name": "proxy", "state": {"running": {"startedAt": ago(100.0)}}, "ready": True},
+    ]
+    status = {"phase": "Running", "containerStatuses": statuses}
+    (found,) = causes(r.PODS, "shop/web-1", READY_NODE, pod("web-1", status, restartPolicy=policy))
+    assert found.code == code
+    assert code == "unexplained" or "container proxy still runs, 90 s after container main" in found.summary
+
+
 STARTUP = {"startupProbe": {"httpGet": {"path": "/up", "port": 80}, "periodSeconds": 10, "failureThreshold": 30}}
 READINESS = {"readinessProbe": {"tcpSocket": {"port": 80}, "initialDelaySeconds": 120}}
 

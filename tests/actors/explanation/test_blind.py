@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kcm.actors.explanation.catalogue import CATALOGUE
-from tests.actors.explanation import blind_healthy_second
+from tests.actors.explanation import blind_healthy_second, blind_healthy_third
 from tests.actors.explanation.blind import BLIND, SETS
 from tests.actors.explanation.blind_healthy import Suspicious, explained
 from tests.actors.explanation.trial import run_trial
@@ -54,6 +54,16 @@ def test_nothing_is_wrong_with_healthy_objects_of_the_second_trial() -> None:
     assert _alarms(found) == {}
     held = {each.name for each in found if each.explanation.verdict == "on hold"}
     assert held == blind_healthy_second.ON_HOLD - blind_healthy_second.AT_REST
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_nothing_is_wrong_with_healthy_objects_of_the_third_trial() -> None:
+    found = list(explained(blind_healthy_third.MAKERS, seed=1))
+    assert len(found) >= 12
+    assert _alarms(found) == {}
+    held = {each.name for each in found if each.explanation.verdict == "on hold"}
+    assert held == blind_healthy_third.ON_HOLD - blind_healthy_third.AT_REST
 
 
 def _alarms(found: list[Suspicious]) -> dict[tuple[str, str], str]:

@@ -55,6 +55,13 @@ def init_hangs(scene: Scene) -> tuple[str, str]:
     return scene.pod_owner("waits", initContainers=[{"name": "setup", "image": "busybox", "command": command}])
 
 
+def endless_helper(scene: Scene) -> tuple[str, str]:
+    """Run a pod of which one container completes, and the other one does not end."""
+    ends = {"name": "main", "image": "busybox", "command": ["sh", "-c", "sleep 5; exit 0"]}
+    helper = {"name": "helper", "image": "busybox", "command": ["sleep", "infinity"]}
+    return scene.pod_owner("helped", kind="Pod", restartPolicy="Never", containers=[ends, helper])
+
+
 def rejected(scene: Scene) -> tuple[str, str]:
     return scene.pod_owner("rejected", kind="Pod", annotations={f"{HOLLOW}/reject": "true"})
 
@@ -92,6 +99,9 @@ SCENARIOS = (
     Scenario(name="readiness gate is not met", code="readiness-gate", act=readiness_gate),
     Scenario(name="init container fails", code="crash-loop", act=init_fails),
     Scenario(name="init container does not end", code="init-container", act=init_hangs, wait=150.0),
+    Scenario(
+        name="container does not end with the others", code="container-does-not-end", act=endless_helper, wait=150.0
+    ),
     Scenario(name="kubelet rejects the pod", code="pod-rejected", act=rejected),
     Scenario(name="volume cannot be mounted", code="volume-mount", act=mount),
     Scenario(name="pod is resized to more than its node has", code="resize-pending", act=resize),
