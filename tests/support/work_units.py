@@ -24,7 +24,7 @@ SHARING = frozenset(
     for name in (
         *("autoscaling", "command_line", "cron_jobs", "daemon_sets", "deployment", "devices", "disruption_budgets"),
         *("garbage_collector", "helm", "hollow_pods", "jobs", "namespace", "replication_controller", "resource_quota"),
-        *("services", "stateful_sets", "ttl_after_finished"),
+        *("services", "stateful_sets", "ttl_after_finished", "why"),
     )
 )
 RECORDED = Path(__file__).with_name("durations.json")
