@@ -59,6 +59,7 @@ def wrong_unit(scene: Scene) -> tuple[str, str]:
     cause="The claim waits for its first pod, which is not scheduled: no node has the label disk-type=ssd "
     "(the label of the node is disktype).",
     facts=("media-|deployment media|deployment/media", "disk-type"),
+    alone=True,  # it labels a node
     report="https://www.intellira.ai/troubleshoot/kubernetes/pvc-pending",
 )
 def claim_of_unscheduled_pod(scene: Scene) -> tuple[str, str]:
