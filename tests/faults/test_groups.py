@@ -57,13 +57,13 @@ class Bug(NamedTuple):
 HUNG = "actor-hung 10..60 actor=group-elector:* seconds=50"
 BUGS = {
     "one lease for all groups": Bug(
-        1,
+        3,
         Dispatcher,
         {"_elector_of": lambda _self, _sender: ELECTOR},
         "no write without the lease of the group",
         faults=HUNG,
     ),
-    "groups outlast the main lease": Bug(6, Terms, {"of": alone}, "no write without the lease"),
+    "groups outlast the main lease": Bug(3, Terms, {"of": alone}, "no write without the lease"),
     "groups move all the time": Bug(
         0, coordinator, {"next_move": always_a_move, "MOVES_EVERY": 1.0}, "groups come to rest"
     ),
