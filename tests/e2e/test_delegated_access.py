@@ -203,6 +203,15 @@ def answers_of_the_real_manager(rig: Rig, assets: Path, directory: Path) -> dict
     command = [str(assets / "kube-controller-manager"), *delegating(rig.kubeconfig, port)]
     with ending(spawn(command, directory / "kube-controller-manager.log")) as program:
         until(lambda: asked(port, "/healthz")[0] == 200, "the real manager serves", why=program.text)
+        # It may serve before it accepts certificates of the authorities in the ConfigMap.
+        root, proxy = rig.clients.issue("root", groups=("system:masters",)), rig.proxies.issue("front-proxy")
+        named = {"X-Remote-User": "joe", "X-Remote-Group": "scrapers"}
+        until(lambda: asked(port, "/configz", pair=root)[0] == 200, "it knows the client authority", why=program.text)
+        until(
+            lambda: asked(port, "/metrics", pair=proxy, headers=named)[0] == 200,
+            "it knows the authority of proxies",
+            why=program.text,
+        )
         return answers(rig, port)
 
 
