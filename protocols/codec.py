@@ -63,14 +63,18 @@ class DecodeError(ValueError):
 
 
 def encode(message: Any) -> bytes:
-    """Encode a message. Raises TypeError for other objects, and for a field value that msgpack cannot encode."""
+    """Encode a message.
+
+    Raises TypeError for other objects and for a field of a type that msgpack lacks, OverflowError for a number of more
+    than 64 bits, and ValueError for text that is not valid Unicode.
+    """
     return _ENCODER.encode(as_message(message))
 
 
 def encode_checked(message: Any) -> bytes:
     """Encode a message that the author of a controller has constructed.
 
-    Raises TypeError as `encode` does, and if a field has another type than declared: the receiver could not decode it.
+    Raises what `encode` does, and TypeError for a field of another type than declared, which no receiver could decode.
     """
     frame = encode(message)
     try:

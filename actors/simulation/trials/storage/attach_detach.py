@@ -203,6 +203,11 @@ def superfluous(cluster: SimulatedCluster) -> Iterator[str]:
     too, as upstream, if a recovered VolumeAttachment has been deleted in the meantime.
     """
     view, pending = _View(cluster), _pending(cluster)
+
+    def has_attachment(unique: str) -> bool:
+        known = view.attachments.values()
+        return any(name_of(attachment) == attachment_of(unique, attachment["spec"]["nodeName"]) for attachment in known)
+
     for attachment in view.attachments.values():
         source, name = attached_volume(attachment), attachment["spec"]["nodeName"]
         volume, node = view.volumes.get(source), view.nodes.get(name)
@@ -219,11 +224,7 @@ def superfluous(cluster: SimulatedCluster) -> Iterator[str]:
         yield f"volume {source} is still attached to {name}"
     needed = {_unique(view.volumes[name]) for name in view.needed}
     for unique in pending:
-        exists = any(
-            name_of(attachment) == attachment_of(unique, attachment["spec"]["nodeName"])
-            for attachment in view.attachments.values()
-        )
-        if unique not in needed and not exists:
+        if unique not in needed and not has_attachment(unique):
             yield f"the controller has yet to detach {unique}"
 
 
