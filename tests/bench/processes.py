@@ -278,33 +278,68 @@ def embedded_cluster(
         yield Cluster("embedded", server.kubeconfig, (server.child.pid,))
 
 
+@dataclass(frozen=True, slots=True)
+class Etcd:
+    """Running etcd."""
+
+    url: str
+    pid: int
+
+
 @contextlib.contextmanager
-def real_cluster(*, audited: Path | None = None, disabled: Sequence[str] = (SERVICE_ACCOUNT,)) -> Iterator[Cluster]:
-    """Run etcd and kube-apiserver on loopback, without nodes.
+def etcd(directory: Path, *flags: str) -> Iterator[Etcd]:
+    """Run etcd on loopback. The server may not listen yet when it is yielded.
+
+    directory: of its data and its log
+    """
+    port, peer_port = _free_ports(2)
+    url = f"http://127.0.0.1:{port}"
+    process = Process(
+        [
+            str(assets() / "etcd"),
+            f"--data-dir={directory}/etcd",
+            f"--listen-client-urls={url}",
+            f"--advertise-client-urls={url}",
+            f"--listen-peer-urls=http://127.0.0.1:{peer_port}",
+            "--log-level=error",
+            *flags,
+        ],
+        log=directory / "etcd.log",
+    )
+    try:
+        yield Etcd(url, process.pid)
+    finally:
+        process.kill()
+
+
+@contextlib.contextmanager
+def real_cluster(
+    *,
+    audited: Path | None = None,
+    disabled: Sequence[str] = (SERVICE_ACCOUNT,),
+    store: Etcd | None = None,
+    flags: Sequence[str] = (),
+    ready_within: float = READY_TIMEOUT,
+) -> Iterator[Cluster]:
+    """Run kube-apiserver on loopback, without nodes.
 
     audited: directory for the audit log, see writes.py
     disabled: admission plugins
+    store: None for a new etcd that is removed
+    flags: of kube-apiserver, which override those that it has by default here
+    ready_within: maximum seconds until it has read its objects
     """
-    with scratch() as directory:
-        etcd_port, peer_port, port = _free_ports(3)
+    with contextlib.ExitStack() as closing:
+        directory = closing.enter_context(scratch())
+        store = store or closing.enter_context(etcd(directory))
+        (port,) = _free_ports(1)
         key = directory / "sa.key"
         public = _write_key(key)
         (directory / "tokens.csv").write_text('bench,admin,admin,"system:masters"\n')
-        etcd = Process(
-            [
-                str(assets() / "etcd"),
-                f"--data-dir={directory}/etcd",
-                f"--listen-client-urls=http://127.0.0.1:{etcd_port}",
-                f"--advertise-client-urls=http://127.0.0.1:{etcd_port}",
-                f"--listen-peer-urls=http://127.0.0.1:{peer_port}",
-                "--log-level=error",
-            ],
-            log=directory / "etcd.log",
-        )
         server = Process(
             [
                 str(assets() / "kube-apiserver"),
-                f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+                f"--etcd-servers={store.url}",
                 "--bind-address=127.0.0.1",
                 f"--secure-port={port}",
                 f"--cert-dir={directory}/certs",
@@ -319,17 +354,15 @@ def real_cluster(*, audited: Path | None = None, disabled: Sequence[str] = (SERV
                 "--max-requests-inflight=4000",
                 "--max-mutating-requests-inflight=2000",
                 *(audit_flags(audited) if audited is not None else ()),
+                *flags,
             ],
             log=directory / "apiserver.log",
         )
-        cluster = Cluster("kube-apiserver", directory / "kubeconfig", (server.pid, etcd.pid))
+        closing.callback(server.kill)
+        cluster = Cluster("kube-apiserver", directory / "kubeconfig", (server.pid, store.pid))
         cluster.kubeconfig.write_text(_kubeconfig(port))
-        try:
-            _wait_until_ready(cluster)
-            yield cluster
-        finally:
-            server.kill()
-            etcd.kill()
+        _wait_until_ready(cluster, within=ready_within)
+        yield cluster
 
 
 def _kubeconfig(port: int) -> str:
@@ -341,13 +374,13 @@ def _kubeconfig(port: int) -> str:
     )
 
 
-def _wait_until_ready(cluster: Cluster) -> None:
+def _wait_until_ready(cluster: Cluster, *, within: float) -> None:
     api = ApiConnection(cluster)
     try:
-        deadline = time.monotonic() + READY_TIMEOUT
+        deadline = time.monotonic() + within
         while api.request("GET", "/readyz").status != 200:
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{cluster.name} is not ready after {READY_TIMEOUT:.0f} s")
+                raise TimeoutError(f"{cluster.name} is not ready after {within:.0f} s")
             time.sleep(0.2)
     finally:
         api.close()
