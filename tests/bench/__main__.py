@@ -11,8 +11,10 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from tests.bench import counts
 from tests.bench.history import keep, kept, trend
@@ -23,14 +25,14 @@ from tests.bench.replicas import replicas
 from tests.bench.report import Report
 from tests.bench.run_info import Noise, run_info
 from tests.bench.scale.growth import DIMENSIONS, growth
-from tests.bench.scale.run import Scale, scale
+from tests.bench.scale.run import EMBEDDED, REAL, Scale, scale
 from tests.bench.scenes import SCENES
 from tests.bench.server_requests import requests
 from tests.bench.server_sizes import sizes
 from tests.bench.simulator import simulated_seconds
 from tests.bench.workloads import Sizes
 
-CLUSTERS = {"embedded": embedded_cluster, "kube-apiserver": real_cluster}
+CLUSTERS = {EMBEDDED: embedded_cluster, REAL: real_cluster}
 
 
 def simulator(report: Report) -> None:
@@ -66,7 +68,7 @@ def parsed() -> argparse.Namespace:
         "--on",
         choices=CLUSTERS,
         action="append",
-        help="API server to use; repeatable (default: all that are available)",
+        help="API server to use; repeatable (default: all that are available; for scale: embedded)",
     )
     parser.add_argument(
         "--pods",
@@ -89,6 +91,9 @@ def parsed() -> argparse.Namespace:
     )
     of_large.add_argument("--faults", action="store_true", help="run scale once more with cut watches and 429")
     of_large.add_argument("--alone", action="store_true", help="run scale without kube-controller-manager")
+    of_large.add_argument(
+        "--starts-only", action="store_true", help="measure only the starts of the managers, and the rest after them"
+    )
     of_large.add_argument("--by", choices=DIMENSIONS, action="append", help="measure growth by this; repeatable")
     of_counts = parser.add_argument_group(
         "counts", "options of `run-bench counts`, which counts the operations on the hot path, as CI does"
@@ -119,14 +124,23 @@ def parsed() -> argparse.Namespace:
         parser.error("--accept, --where and --instructions go with `run-bench counts`")
     elif unknown := set(arguments.names) - {*BENCHES, *WITHOUT_MANAGERS, *LONG}:
         parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+    elif "scale" in arguments.names and REAL in (arguments.on or ()) and not has_assets():
+        parser.error("scale on kube-apiserver needs KUBEBUILDER_ASSETS")
     return arguments
 
 
-def measured(
-    names: Sequence[str], arguments: argparse.Namespace, noise: Noise, sizes: Sizes, *, on: Sequence[str]
-) -> Report:
-    report, rounds = Report(), arguments.rounds
-    large = Scale(factor=arguments.factor, faults=arguments.faults, real=not arguments.alone)
+def measure(
+    report: Report, names: Sequence[str], arguments: argparse.Namespace, between: Callable[[], None], sizes: Sizes
+) -> None:
+    """Run benchmarks. between: called before and after each round or scene"""
+    rounds, on = arguments.rounds, arguments.on or [*CLUSTERS]
+    large = Scale(
+        factor=arguments.factor,
+        faults=arguments.faults,
+        real=not arguments.alone,
+        scenes=not arguments.starts_only,
+        on=arguments.on or (EMBEDDED,),
+    )
     without_managers = {
         **WITHOUT_MANAGERS,
         "scale": partial(scale, sizes=large),
@@ -138,11 +152,11 @@ def measured(
     else:
         on = [name for name in on if name != "kube-apiserver"]
         print("KUBEBUILDER_ASSETS is not set: no comparison with the real manager.", file=sys.stderr)
-    noise.measure()
+    between()
     for name in names:
         if name in without_managers:
-            without_managers[name](report, rounds, noise.measure)
-            noise.measure()
+            without_managers[name](report, rounds, between)
+            between()
             continue
         for server in on:
             with CLUSTERS[server]() as cluster:
@@ -150,9 +164,54 @@ def measured(
                 for _ in range(rounds):
                     for who, start in contestants:
                         BENCHES[name](bench, who, start)
-                    noise.measure()
+                    between()
                 bench.api.close()
-    return report
+
+
+@dataclass
+class Result:
+    """Result of a run, which is written to a file while it grows. path: None for no file"""
+
+    path: Path | None
+    label: str
+    rounds: int
+    report: Report = field(default_factory=Report)
+    noise: Noise = field(default_factory=Noise)
+    info: dict[str, Any] = field(default_factory=run_info)
+    counts: dict[str, Any] = field(default_factory=dict)
+
+    def checkpoint(self) -> None:
+        """Measure the noise, and write what has been measured so far."""
+        self.noise.measure()
+        self.write()
+
+    def write(self, *, with_counts: bool = False) -> None:
+        if with_counts:
+            self.counts = {scene: taken["cost"] for scene, taken in counts.take().items()}
+        if self.path:
+            self.path.write_text(json.dumps(self.run(), indent=1) + "\n")
+
+    def run(self) -> dict[str, Any]:
+        """Return the run as it is stored."""
+        report = self.report
+        return {
+            **self.info,
+            "label": self.label,
+            "rounds": self.rounds,
+            "noise": self.noise.as_json(),
+            "figures": report.as_json(),
+            **({"failures": report.failures} if report.failures else {}),
+            **({"counts": self.counts} if self.counts else {}),
+        }
+
+    def table(self) -> str:
+        noise = self.noise.as_json()
+        if not noise["load"]:
+            return self.report.table()
+        return (
+            f"\n{self.info['machine']['cores']} cores, load {noise['load'][0]:.1f} to {noise['load'][-1]:.1f}, "
+            f"noise {noise['spread']:.2f}×, {self.rounds} rounds\n\n{self.report.table()}"
+        )
 
 
 def main() -> int:
@@ -162,29 +221,19 @@ def main() -> int:
         return 0
     if arguments.names == ["counts"]:
         return counts.run(reason=arguments.accept, where=arguments.where, exact=arguments.instructions)
-    noise, info = Noise(), run_info()
+    result = Result(arguments.json, label=arguments.keep or "", rounds=arguments.rounds)
     names = arguments.names or [*BENCHES, *WITHOUT_MANAGERS]
-    sizes = Sizes(stateful=arguments.pods)
-    report = measured(names, arguments, noise, sizes, on=arguments.on or [*CLUSTERS])
-    noise_figures = noise.as_json()
-    print(
-        f"\n{info['machine']['cores']} cores, load {noise_figures['load'][0]:.1f} to {noise_figures['load'][-1]:.1f}, "
-        f"noise {noise_figures['spread']:.2f}×, {arguments.rounds} rounds\n\n{report.table()}"
-    )
-    run = {
-        **info,
-        "label": arguments.keep or "",
-        "rounds": arguments.rounds,
-        "noise": noise_figures,
-        "figures": report.as_json(),
-    }
+    try:
+        measure(result.report, names, arguments, result.checkpoint, Sizes(stateful=arguments.pods))
+    finally:
+        print(result.table())
     if arguments.json or arguments.keep is not None:
-        run["counts"] = {scene: taken["cost"] for scene, taken in counts.take().items()}
-    if arguments.json:
-        arguments.json.write_text(json.dumps(run, indent=1) + "\n")
+        result.write(with_counts=True)
     if arguments.keep is not None:
-        print(f"\nStored as {keep(run)}.")
-    return 0
+        print(f"\nStored as {keep(result.run())}.")
+    for failure in result.report.failures:
+        print(f"FAILED: {failure}", file=sys.stderr)
+    return 1 if result.report.failures else 0
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ class Report:
 
     quiet: bool = False  # do not print each value when it is added
     figures: dict[tuple[str, str, str], list[float]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)  # measurements that have failed, without figures
 
     def add(self, bench: str, who: str, **figures: float) -> None:
         for figure, value in figures.items():

@@ -21,7 +21,8 @@ from tests.bench.deletions import CRD, CRDS
 from tests.bench.http_client import Access, Watchers
 from tests.bench.processes import ApiConnection, scratch, simulated_kubelets
 from tests.bench.report import Report
-from tests.bench.scale.population import Population, make_prototype, populate, server
+from tests.bench.scale.embedded_store import make_prototype, populate, server
+from tests.bench.scale.population import Population
 from tests.bench.scale.run import Run, heartbeats
 from tests.bench.scale.scenes import PROBE, PROBE_PODS, Stage, change_pods, probe
 from tests.bench.workloads import must

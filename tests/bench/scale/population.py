@@ -1,37 +1,24 @@
-"""Stores of an embedded API server with many objects, which are copies of objects that controllers have created.
+"""Objects of a large cluster, which are copies of objects that controllers have created.
 
 A manager, a hollow node and a scheduler create one Deployment, its ReplicaSet and its pod, in a namespace of their own.
-The copies are written into the database of the stopped server: 150,000 pods take seconds instead of a quarter of an
-hour. A manager that starts on them has nothing to correct.
+The copies are written into the database of a stopped server: 150,000 pods take seconds instead of a quarter of an
+hour. A manager that starts on them has nothing to correct. embedded_store.py and etcd_store.py contain the databases.
 """
 
 from __future__ import annotations
 
 import math
 import re
-import shutil
-import sqlite3
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from kcm.runtime.apiserver.process.launch import STORE
 from tests.bench.defaults import with_defaults
 from tests.bench.kubelets import node_name
-from tests.bench.processes import (
-    RAISED_LIMITS,
-    ApiConnection,
-    Cluster,
-    embedded_cluster,
-    hollow_nodes,
-    our_manager,
-    scratch,
-)
+from tests.bench.processes import RAISED_LIMITS, ApiConnection, Cluster, Process, hollow_nodes, scratch
 
 APP, NAMESPACE, NODE, ZONE = "prototype-app", "prototype-ns", "hollow-node-0", "zone-a"
 ZONES = 5  # the nodes of the last zone have the highest numbers, so that pods are bound to the others by number
@@ -39,7 +26,7 @@ PODS_EACH = 50  # of a Deployment
 APPS = "/apis/apps/v1"
 SETTLE = 3.0  # seconds in which the manager writes the last statuses
 TIMEOUT = 60.0
-READY_WITHIN = 600.0  # seconds for a server to read its store
+READY_WITHIN = 900.0  # seconds for a server to read its store
 FIRST_ADDRESS = 10 << 24  # 10.0.0.0
 # An outage is visible within seconds: pods tolerate the taint of a lost node for 2 s.
 TOLERATIONS = [
@@ -87,17 +74,36 @@ def deployment(name: str, replicas: int) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-@contextmanager
-def server(directory: Path) -> Iterator[Cluster]:
-    """Run a server on a directory, with all default admission plugins."""
-    with embedded_cluster(disabled=(), directory=directory, ready_within=READY_WITHIN) as cluster:
-        yield cluster
+class Copy(NamedTuple):
+    """Object to store. storage: its resource with the group, as `pods` or `deployments.apps`."""
+
+    storage: str
+    key: str  # namespace/name, or the name
+    body: bytes  # JSON
 
 
-def make_prototype(directory: Path) -> None:
-    """Let a manager and a hollow node create one of each object in a new server directory."""
-    with server(directory) as cluster, scratch() as logs, hollow_nodes(cluster, nodes=1, zones=1):
-        manager = with_defaults(our_manager)(cluster, logs, *RAISED_LIMITS)
+NODES, CSI_NODES, LEASES = "nodes", "csinodes.storage.k8s.io", "leases.coordination.k8s.io"
+NAMESPACES, ACCOUNTS, CONFIG_MAPS = "namespaces", "serviceaccounts", "configmaps"
+DEPLOYMENTS, REPLICA_SETS, PODS = "deployments.apps", "replicasets.apps", "pods"
+# Copied objects: storage and first part of the key.
+ORIGINALS: tuple[tuple[str, str], ...] = (
+    (NODES, NODE),
+    (CSI_NODES, NODE),
+    (LEASES, f"kube-node-lease/{NODE}"),
+    (NAMESPACES, NAMESPACE),
+    (ACCOUNTS, f"{NAMESPACE}/default"),
+    (CONFIG_MAPS, f"{NAMESPACE}/kube-root-ca.crt"),
+    (DEPLOYMENTS, f"{NAMESPACE}/{APP}"),
+    (REPLICA_SETS, f"{NAMESPACE}/{APP}-"),
+    (PODS, f"{NAMESPACE}/{APP}-"),
+)
+OPTIONAL = (CSI_NODES,)
+
+
+def create_prototype(cluster: Cluster, start: Callable[..., Process]) -> None:
+    """Let a manager and a hollow node create one of each object on a new server. start: function for the manager."""
+    with scratch() as logs, hollow_nodes(cluster, nodes=1, zones=1):
+        manager = with_defaults(start)(cluster, logs, *RAISED_LIMITS)
         api = ApiConnection(cluster)
         try:
             _must(api, "POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
@@ -113,89 +119,68 @@ def make_prototype(directory: Path) -> None:
             manager.kill()
 
 
-def populate(prototype: Path, directory: Path, population: Population) -> None:
-    """Create the directory of a server with the objects of a population. prototype: see make_prototype."""
-    shutil.copytree(prototype, directory, ignore=shutil.ignore_patterns("*.sock"))
-    with closing(sqlite3.connect(directory / STORE, isolation_level=None)) as connection:
-        copies = _Copies(connection)
-        connection.execute("BEGIN")
-        copies.add_all(population)
-        connection.execute("COMMIT")
+def copies(originals: Mapping[str, bytes], population: Population) -> Iterator[Copy]:
+    """Yield the objects of a population.
+
+    originals: bodies by storage, see ORIGINALS. Raises LookupError if one is missing.
+    """
+    for storage, _ in ORIGINALS:
+        if storage not in originals and storage not in OPTIONAL:
+            raise LookupError(f"the prototype does not contain any of {storage}")
+    return _Copies(originals).of(population)
 
 
 class _Copies:
-    """Rows of a store that replace those of the prototype."""
+    """Copies with new names, uids and addresses."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        (self._revision,) = connection.execute("SELECT revision FROM newest").fetchone()
+    def __init__(self, originals: Mapping[str, bytes]) -> None:
+        self._originals = originals
         self._uids = self._addresses = 0
-        self._rows: list[tuple[str, str, int, bytes]] = []
-        self._node, self._csi_node = self._take("nodes", NODE), self._take("csinodes.storage.k8s.io", NODE)
-        self._lease = self._take("leases.coordination.k8s.io", f"kube-node-lease/{NODE}")
-        self._namespace = self._take("namespaces", NAMESPACE)
-        self._account = self._take("serviceaccounts", f"{NAMESPACE}/default")
-        self._authority = self._take("configmaps", f"{NAMESPACE}/kube-root-ca.crt")
-        self._deployment = self._take("deployments.apps", f"{NAMESPACE}/{APP}")
-        self._replica_set = self._take("replicasets.apps", f"{NAMESPACE}/{APP}-%")
-        self._pod = self._take("pods", f"{NAMESPACE}/{APP}-%")
-        connection.execute("DELETE FROM objects WHERE key LIKE ?", (f"{NAMESPACE}/%",))
 
-    def _take(self, storage: str, key: str) -> bytes | None:
-        """Remove an object from the store and return it; None if there is none. key: a pattern of LIKE."""
-        where = "FROM objects WHERE storage = ? AND key LIKE ?"
-        row = self._connection.execute(f"SELECT body {where}", (storage, key)).fetchone()
-        self._connection.execute(f"DELETE {where}", (storage, key))
-        return None if row is None else bytes(row[0])
-
-    def add_all(self, population: Population) -> None:
+    def of(self, population: Population) -> Iterator[Copy]:
         for number in range(population.nodes):
-            self._add_node(node_name(number), population.zone_of(number))
+            yield from self._node(node_name(number), population.zone_of(number))
         deployments = population.pods // PODS_EACH
         for number in range(population.namespaces):
             namespace = f"ns-{number:05}"
-            self._add_namespace(namespace)
+            yield from self._namespace(namespace)
             for app in range(number, deployments, population.namespaces):
-                self._add_deployment(namespace, f"app-{app:05}", PODS_EACH, population.nodes)
+                yield from self._deployment(namespace, f"app-{app:05}", PODS_EACH, population.nodes)
         for name, pods in population.crowds.items():
-            self._add_namespace(name)
-            self._add_deployment(name, name, pods, population.nodes)
-        self._write()
-        self._connection.execute("UPDATE newest SET revision = ?", (self._revision,))
+            yield from self._namespace(name)
+            yield from self._deployment(name, name, pods, population.nodes)
 
-    def _add_node(self, name: str, zone: str) -> None:
-        node = _present(self._node, "the node")
-        uid = self._new_uid()
-        names = ((NODE, name), (_uid(node), uid))
-        self._add("nodes", name, node, *names, (f'"{ZONE}"', f'"{zone}"'))
-        self._add("leases.coordination.k8s.io", f"kube-node-lease/{name}", _present(self._lease, "the Lease"), *names)
-        if self._csi_node is not None:
-            self._add("csinodes.storage.k8s.io", name, self._csi_node, *names)
+    def _node(self, name: str, zone: str) -> Iterator[Copy]:
+        node = self._originals[NODES]
+        names = ((NODE, name), (_uid(node), self._new_uid()))
+        yield self._copy(NODES, name, node, *names, (f'"{ZONE}"', f'"{zone}"'))
+        yield self._copy(LEASES, f"kube-node-lease/{name}", self._originals[LEASES], *names)
+        if CSI_NODES in self._originals:
+            yield self._copy(CSI_NODES, name, self._originals[CSI_NODES], *names)
 
-    def _add_namespace(self, name: str) -> None:
+    def _namespace(self, name: str) -> Iterator[Copy]:
         names = (NAMESPACE, name)
-        self._add("namespaces", name, _present(self._namespace, "the namespace"), names)
-        self._add("serviceaccounts", f"{name}/default", _present(self._account, "the service account"), names)
-        self._add("configmaps", f"{name}/kube-root-ca.crt", _present(self._authority, "the root certificate"), names)
+        yield self._copy(NAMESPACES, name, self._originals[NAMESPACES], names)
+        yield self._copy(ACCOUNTS, f"{name}/default", self._originals[ACCOUNTS], names)
+        yield self._copy(CONFIG_MAPS, f"{name}/kube-root-ca.crt", self._originals[CONFIG_MAPS], names)
 
-    def _add_deployment(self, namespace: str, name: str, pods: int, nodes: int) -> None:
-        deployment_body, set_body = _present(self._deployment, "the Deployment"), _present(self._replica_set, "its set")
-        pod_body = _present(self._pod, "its pod")
+    def _deployment(self, namespace: str, name: str, pods: int, nodes: int) -> Iterator[Copy]:
+        deployment_body, set_body = self._originals[DEPLOYMENTS], self._originals[REPLICA_SETS]
+        pod_body = self._originals[PODS]
         set_name, pod_name = _name(set_body), _name(pod_body)
         new_set = set_name.replace(APP, name)
         uids = ((_uid(deployment_body), self._new_uid()), (_uid(set_body), self._new_uid()))
         names = ((NAMESPACE, namespace), (APP, name), *uids)
-        deployments = _scaled(deployment_body, pods)
-        self._add("deployments.apps", f"{namespace}/{name}", deployments, *names)
-        self._add("replicasets.apps", f"{namespace}/{new_set}", _scaled(set_body, pods), *names)
+        yield self._copy(DEPLOYMENTS, f"{namespace}/{name}", _scaled(deployment_body, pods), *names)
+        yield self._copy(REPLICA_SETS, f"{namespace}/{new_set}", _scaled(set_body, pods), *names)
         pod_body = _replaced(pod_body, ((pod_name, "POD-NAME"), *names))
         address = orjson.loads(pod_body)["status"]["podIP"]
         for _ in range(pods):
             self._addresses += 1
             number = self._addresses
             new_name = f"{new_set}-{number:06}"
-            self._add(
-                "pods",
+            yield self._copy(
+                PODS,
                 f"{namespace}/{new_name}",
                 pod_body,
                 ("POD-NAME", new_name),
@@ -203,20 +188,11 @@ class _Copies:
                 (f'"{address}"', f'"{_address(number)}"'),
             )
 
-    def _add(self, storage: str, key: str, body: bytes, *names: tuple[str, str]) -> None:
-        """Add a copy, with a new uid unless `names` contains that of the body. names: replaced texts."""
-        self._revision += 1
+    def _copy(self, storage: str, key: str, body: bytes, *names: tuple[str, str]) -> Copy:
+        """Return a copy, with a new uid unless `names` contains that of the body. names: replaced texts."""
         if _uid(body) not in dict(names):
             names = (*names, (_uid(body), self._new_uid()))
-        body = _replaced(body, names)
-        body = re.sub(rb'"resourceVersion":"\d+"', b'"resourceVersion":"%d"' % self._revision, body, count=1)
-        self._rows.append((storage, key, self._revision, body))
-        if len(self._rows) == 10_000:
-            self._write()
-
-    def _write(self) -> None:
-        self._connection.executemany("INSERT INTO objects VALUES (?, ?, ?, ?)", self._rows)
-        self._rows.clear()
+        return Copy(storage, key, _replaced(body, names))
 
     def _new_uid(self) -> str:
         self._uids += 1
@@ -254,12 +230,6 @@ def _uid(body: bytes) -> str:
 def _address(number: int) -> str:
     value = FIRST_ADDRESS + number
     return ".".join(str(value >> shift & 255) for shift in (24, 16, 8, 0))
-
-
-def _present(body: bytes | None, description: str) -> bytes:
-    if body is None:
-        raise LookupError(f"the prototype does not contain {description}")
-    return body
 
 
 def _must(api: ApiConnection, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:

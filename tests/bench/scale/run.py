@@ -1,20 +1,26 @@
-"""`bin/run-bench scale`: 5,000 nodes and 150,000 pods on the embedded API server, with all default controllers.
+"""`bin/run-bench scale`: 5,000 nodes and 150,000 pods on the embedded API server, or on kube-apiserver with --on, with
+all default controllers.
 
 The store is made from a prototype (population.py), nodes are only objects whose Leases one process renews
 (heartbeats.py), and another one schedules and runs new pods (tests/bench/kubelets.py). --factor makes everything
-smaller. Each manager starts on the same store, and is measured until its first act and over a minute of rest. Then kcm
-alone handles changes of single pods, a rollout of a tenth of the pods, and the outage of a zone; with --faults once
-more while watches are cut and requests get 429.
+smaller. In each round each manager starts on the same store, and is measured until its first act and over a minute of
+rest. Then kcm handles changes of single pods, a rollout of a fifteenth of the pods, and the outage of a zone; on
+kube-apiserver kube-controller-manager does the same. With --faults kcm does it once more while watches are cut and
+requests get 429.
 
-Where "lost" is not 0, the lines before the table name what was lost.
+A scene that fails is reported, and the next one follows. Where "lost" is not 0, the lines before the table name what
+was lost.
 """
 
 from __future__ import annotations
 
 import json
+import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -34,7 +40,9 @@ from tests.bench.processes import (
     simulated_kubelets,
 )
 from tests.bench.report import Report
-from tests.bench.scale.population import Population, make_prototype, populate, server
+from tests.bench.scale.embedded_store import make_prototype, populate, server
+from tests.bench.scale.etcd_store import populated_real_cluster
+from tests.bench.scale.population import Population
 from tests.bench.scale.scenes import (
     CROWD,
     EVICTION_RATE,
@@ -42,11 +50,13 @@ from tests.bench.scale.scenes import (
     PROBE,
     PROBE_PODS,
     TENTH,
+    Figures,
     Stage,
     changes,
     first_act,
     idle,
     lost,
+    make_nodes_ready,
     outage,
     rollout,
 )
@@ -54,6 +64,9 @@ from tests.bench.workloads import must
 
 FLAGS = (*RAISED_LIMITS, f"--node-eviction-rate={EVICTION_RATE}")
 ANY_CLUSTER = "--fault-plan-on-any-cluster"
+EMBEDDED, REAL = "embedded", "kube-apiserver"
+LOG_TAIL = 3000  # bytes of a manager's log that are printed after a failure
+END_WITHIN = 5.0  # seconds for the heartbeats to print their figures
 PERIOD, LASTING, PLANNED = 30, 5, 3600  # seconds of the fault plan: between storms, of a storm, of the whole plan
 
 
@@ -63,7 +76,9 @@ class Scale:
 
     factor: float
     faults: bool = False
-    real: bool = True
+    real: bool = True  # measure kube-controller-manager as well
+    scenes: bool = True  # False: only the starts and the rest after them
+    on: Sequence[str] = (EMBEDDED,)  # names of API servers
 
     @property
     def crowd(self) -> int:
@@ -96,32 +111,53 @@ def fault_plan() -> str:
 
 
 def scale(report: Report, rounds: int, measure_noise: Callable[[], None], *, sizes: Scale) -> None:
+    for name in sizes.on:
+        _scale_on(name, report, rounds, measure_noise, sizes=sizes)
+
+
+def _scale_on(name: str, report: Report, rounds: int, measure_noise: Callable[[], None], *, sizes: Scale) -> None:
     population = sizes.population
     title = f"{population.nodes} nodes, {round(150_000 * sizes.factor)} pods"
+    managers = ["kcm", *(["kube-controller-manager"] if sizes.real and has_assets() else [])]
     with scratch() as directory, ExitStack() as closing:
-        make_prototype(directory / "prototype")
-        populate(directory / "prototype", directory / "server", population)
-        cluster = closing.enter_context(server(directory / "server"))
+        progress(f"{title}: {name} is filled")
+        cluster = closing.enter_context(POPULATED[name](directory, population))
         beats = closing.enter_context(heartbeats(cluster, population, directory / "heartbeats.log"))
         closing.enter_context(simulated_kubelets(cluster, "", nodes=population.near_nodes))
         api = ApiConnection(cluster)
         closing.callback(api.close)
         _add_selections(api, population)
         run = Run(cluster, api, beats, population, directory)
+        progress("kcm starts for the first time")
         with run.manager("kcm"):  # creates the EndpointSlices and statuses of what was added
             pass
-        for _ in range(rounds):
-            for who in ("kcm", *(["kube-controller-manager"] if sizes.real and has_assets() else [])):
-                with run.manager(who) as (stage, seconds):
-                    figures = {"first_act_seconds": seconds, "start_cpu_seconds": stage.manager.cpu(), **idle(stage)}
-                    report.add(title, who, **figures)
-            measure_noise()
-        run.scenes(report, sizes)
-        measure_noise()
+        for number in range(rounds):
+            for who in managers:
+                with run.attempt(report, f"{run.label(who)} starts, round {number + 1} of {rounds}"):
+                    run.start(report, title, who)
+                measure_noise()
+        if not sizes.scenes:
+            return
+        for who in managers if name == REAL else ["kcm"]:
+            run.scenes(report, sizes, measure_noise, who=who)
         if sizes.faults:
             (directory / "faults.yml").write_text(fault_plan())
-            run.scenes(report, sizes, f"--fault-plan={directory / 'faults.yml'}", ANY_CLUSTER, who="kcm, with faults")
-            measure_noise()
+            plan = f"--fault-plan={directory / 'faults.yml'}"
+            run.scenes(report, sizes, measure_noise, plan, ANY_CLUSTER, who="kcm, with faults")
+
+
+@contextmanager
+def populated_embedded_cluster(directory: Path, population: Population) -> Iterator[Cluster]:
+    make_prototype(directory / "prototype")
+    populate(directory / "prototype", directory / "server", population)
+    with server(directory / "server") as cluster:
+        yield cluster
+
+
+POPULATED: dict[str, Callable[[Path, Population], AbstractContextManager[Cluster]]] = {
+    EMBEDDED: populated_embedded_cluster,
+    REAL: populated_real_cluster,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +174,9 @@ class Run:
     @contextmanager
     def manager(self, who: str, *flags: str) -> Iterator[tuple[Stage, float]]:
         """Yield a manager that has settled, and the seconds from its launch until its first act."""
-        start = with_defaults(our_manager if who.startswith("kcm") else real_manager)
+        if late := make_nodes_ready(self.cluster, self.api):
+            progress(f"{late} nodes were reported as ready again")
+        start = with_defaults(our_manager if is_ours(who) else real_manager)
         launch = partial(start, self.cluster, self.directory, *FLAGS, *flags)
         process, seconds = first_act(self.api, launch, next(self.starts))
         try:
@@ -148,24 +186,85 @@ class Run:
         finally:
             process.kill()
 
-    def scenes(self, report: Report, sizes: Scale, *flags: str, who: str = "kcm") -> None:
-        with self.manager(who, *flags) as (stage, _):
+    def label(self, who: str) -> str:
+        """Return the name of a manager in the table."""
+        manager, *more = who.split(",", 1)
+        return who if self.cluster.name == EMBEDDED else ",".join([f"{manager} on {self.cluster.name}", *more])
+
+    def start(self, report: Report, title: str, who: str) -> None:
+        """Measure the start of a manager, and the rest after it."""
+        with self.manager(who) as (stage, seconds):
+            figures = {"first_act_seconds": seconds, "start_cpu_seconds": stage.manager.cpu(), **idle(stage)}
+            report.add(title, self.label(who), **figures)
+
+    def scenes(
+        self, report: Report, sizes: Scale, measure_noise: Callable[[], None], *flags: str, who: str = "kcm"
+    ) -> None:
+        """Measure a manager at work. A scene that fails is recorded in the report.
+
+        measure_noise: called after each scene
+        flags: of the manager
+        """
+        with self.attempt(report, f"{self.label(who)} starts for its scenes"), self.manager(who, *flags) as (stage, _):
             resting = stage.cores(IDLE)
-            for namespace, pods in ((TENTH, sizes.tenth), (CROWD, sizes.crowd)):
-                figures = changes(stage, namespace, resting=resting)
-                report.add(f"a pod's change, {pods} pods behind", who, **figures)
-            report.add(f"{sizes.crowd} pods of one namespace rolled", who, **rollout(stage, sizes.crowd))
-            report.add("outage of a zone", who, **outage(stage))
-            found = list(lost(stage))
-            for line in found[:20]:
-                print(line, file=sys.stderr)
-            log = (self.directory / "ours.log").read_text()
-            restarted, injected = log.count('"actor is restarted"'), log.count("injected")
-            report.add("nothing lost", who, lost=len(found), restarted_actors=restarted, injected_lines=injected)
+            scenes: list[tuple[str, Callable[[], Figures]]] = [
+                (f"a pod's change, {pods} pods behind", partial(changes, stage, namespace, resting=resting))
+                for namespace, pods in ((TENTH, sizes.tenth), (CROWD, sizes.crowd))
+            ]
+            scenes += [
+                (f"{sizes.crowd} pods of one namespace rolled", partial(rollout, stage, sizes.crowd)),
+                ("outage of a zone", partial(outage, stage)),
+                ("nothing lost", partial(self.losses, stage, who)),
+            ]
+            for title, measure in scenes:
+                with self.attempt(report, f"{self.label(who)}: {title}"):
+                    if not stage.manager.is_running():
+                        raise RuntimeError("the manager has ended")
+                    report.add(title, self.label(who), **measure())
+                measure_noise()
+
+    def losses(self, stage: Stage, who: str) -> Figures:
+        """Count what the manager has lost, and print it. For kcm also count its restarts and the injected faults."""
+        found = list(lost(stage))
+        for line in found[:20]:
+            print(line, file=sys.stderr)
+        if not is_ours(who):
+            return {"lost": len(found)}
+        log = self.log(who).read_text()
+        restarted, injected = log.count('"actor is restarted"'), log.count("injected")
+        return {"lost": len(found), "restarted_actors": restarted, "injected_lines": injected}
+
+    def attempt(self, report: Report, description: str) -> AbstractContextManager[None]:
+        return attempt(report, description, logs=[self.log(who) for who in ("kcm", "kube-controller-manager")])
+
+    def log(self, who: str) -> Path:
+        return self.directory / ("ours.log" if is_ours(who) else "real.log")
+
+
+@contextmanager
+def attempt(report: Report, description: str, *, logs: Sequence[Path]) -> Iterator[None]:
+    """Record a failure of the body in the report, and print it with the ends of the logs."""
+    progress(description)
+    try:
+        yield
+    except Exception:
+        report.failures.append(description)
+        traceback.print_exc()
+        for log in filter(Path.exists, logs):
+            print(f"{log.name}: … {log.read_bytes()[-LOG_TAIL:].decode(errors='replace')}", file=sys.stderr)
+
+
+def is_ours(who: str) -> bool:
+    return who.startswith("kcm")
+
+
+def progress(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def heartbeats(cluster: Cluster, population: Population, log: Path) -> Iterator[Process]:
+    """Run the heartbeats, and finally print how many there were and how late they were."""
     far = population.nodes - population.near_nodes
     argv = [sys.executable, "-m", "tests.bench.scale.heartbeats", str(cluster.kubeconfig)]
     process = Process([*argv, str(population.nodes), str(far)], log=log)
@@ -173,8 +272,13 @@ def heartbeats(cluster: Cluster, population: Population, log: Path) -> Iterator[
         yield process
     finally:
         if not process.is_running():
-            print(f"the heartbeats ended:\n{log.read_text()[-2000:]}", file=sys.stderr)
+            print("the heartbeats ended too early", file=sys.stderr)
+        process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + END_WITHIN
+        while process.is_running() and time.monotonic() < deadline:
+            time.sleep(0.1)
         process.kill()
+        print(f"heartbeats: {log.read_text()[-2000:].strip()}", file=sys.stderr)
 
 
 def _add_selections(api: ApiConnection, population: Population) -> None:
