@@ -25,6 +25,7 @@ from tests.bench.replicas import replicas
 from tests.bench.report import Report
 from tests.bench.run_info import Noise, run_info
 from tests.bench.scale.growth import DIMENSIONS, growth
+from tests.bench.scale.heartbeats import INTERVAL
 from tests.bench.scale.run import EMBEDDED, REAL, Scale, scale
 from tests.bench.scenes import SCENES
 from tests.bench.server_requests import requests
@@ -94,6 +95,13 @@ def parsed() -> argparse.Namespace:
     of_large.add_argument(
         "--starts-only", action="store_true", help="measure only the starts of the managers, and the rest after them"
     )
+    of_large.add_argument(
+        "--lease-interval",
+        type=float,
+        default=INTERVAL,
+        metavar="SECONDS",
+        help="seconds between two renewals of a node's Lease in scale (default: %(default)s)",
+    )
     of_large.add_argument("--by", choices=DIMENSIONS, action="append", help="measure growth by this; repeatable")
     of_counts = parser.add_argument_group(
         "counts", "options of `run-bench counts`, which counts the operations on the hot path, as CI does"
@@ -140,6 +148,7 @@ def measure(
         real=not arguments.alone,
         scenes=not arguments.starts_only,
         on=arguments.on or (EMBEDDED,),
+        interval=arguments.lease_interval,
     )
     without_managers = {
         **WITHOUT_MANAGERS,

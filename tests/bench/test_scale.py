@@ -15,7 +15,7 @@ from tests.bench.scale.etcd_store import PUTS, VALUES, batches
 from tests.bench.scale.growth import SMALL, curve, exponent
 from tests.bench.scale.plots import lines_of, svg, table
 from tests.bench.scale.population import NODES, ORIGINALS, PODS, Copy, Population, copies
-from tests.bench.scale.run import POPULATED, REAL, attempt
+from tests.bench.scale.run import EMBEDDED, POPULATED, REAL, Scale, attempt
 from tests.bench.workloads import must
 
 POPULATION = Population(nodes=10, pods=100, namespaces=3, crowds={"crowd": 7})
@@ -40,6 +40,14 @@ def test_plot_and_table_contain_each_line_with_its_exponent() -> None:
     lines = lines_of(figures(), "resident_mb")
     assert "nodes ~ n^1.50</text>" in svg("Memory", "MB", lines)
     assert table(figures(), "resident_mb", "MB").endswith("| nodes | 100: 1 | 200: 2.83 | 400: 8 | 800: 22.6 | 1.50 |")
+
+
+def test_rarer_heartbeats_are_named_in_the_title_and_raise_the_grace_period() -> None:
+    usual, rare = Scale(factor=0.02), Scale(factor=0.02, interval=40.0)
+    assert usual.title == "100 nodes, 3000 pods"
+    assert rare.title == "100 nodes, 3000 pods, heartbeats each 40 s"
+    assert {*rare.flags(EMBEDDED)} - {*usual.flags(EMBEDDED)} == {"--node-monitor-grace-period=200s"}
+    assert {*usual.flags(REAL)} - {*usual.flags(EMBEDDED)} == {"--node-monitor-grace-period=50s"}
 
 
 def test_transactions_are_within_the_limits_of_etcd() -> None:

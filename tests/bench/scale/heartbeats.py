@@ -1,9 +1,9 @@
 """Heartbeats of many nodes by Leases, for little CPU.
 
-`python -m tests.bench.scale.heartbeats KUBECONFIG NODES FAR` renews the Lease of each of bench-node-0 … every 10 s,
-evenly spread. The last FAR nodes are silent from the first SIGUSR1 on, until SIGUSR2. Their first heartbeat after that
-writes the condition Ready as well, as a kubelet does. At SIGTERM the program prints {"renewed": …, "late_seconds": …}
-as JSON, the latter being the longest delay of a heartbeat, and ends.
+`python -m tests.bench.scale.heartbeats KUBECONFIG NODES FAR [--interval SECONDS]` renews the Lease of each of
+bench-node-0 … every 10 s, evenly spread. The last FAR nodes are silent from the first SIGUSR1 on, until SIGUSR2. Their
+first heartbeat after that writes the condition Ready as well, as a kubelet does. At SIGTERM the program prints
+{"renewed": …, "late_seconds": …} as JSON, the latter being the longest delay of a heartbeat, and ends.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kcm.protocols.messages.commands import PatchType
 from tests.bench.curl import handle, headers, server_and_token
 from tests.bench.kubelets import node_name
 
-INTERVAL = 10.0  # seconds
+INTERVAL = 10.0  # seconds between two heartbeats of a node, as kubelets have by default
 CONNECTIONS = 16  # kube-apiserver needs several for the 500 renewals a second of 5,000 nodes
 TICK = 0.02  # seconds between two looks at what is due
 GONE = 404  # status of a heartbeat of a deleted node
@@ -42,9 +42,9 @@ class Beat(NamedTuple):
 class Heartbeats:
     """Sends the heartbeats of nodes over a few connections, in the order in which they are due."""
 
-    def __init__(self, kubeconfig: Path, *, nodes: int, far: int) -> None:
+    def __init__(self, kubeconfig: Path, *, nodes: int, far: int, interval: float = INTERVAL) -> None:
         self._server, self._token = server_and_token(kubeconfig)
-        self._nodes, self._first_far = nodes, nodes - far
+        self._nodes, self._first_far, self._interval = nodes, nodes - far, interval
         self._silent = self._ended = False
         self._returned: set[int] = set()  # nodes whose next heartbeat writes the condition
         self._due: deque[Beat] = deque()
@@ -58,7 +58,7 @@ class Heartbeats:
         signal.signal(signal.SIGUSR2, self._return)
         signal.signal(signal.SIGTERM, self._end)
         began, sent = time.monotonic(), 0
-        each = INTERVAL / self._nodes
+        each = self._interval / self._nodes
         while not self._ended:
             until = int((time.monotonic() - began) / each)
             for number in range(sent, until):
@@ -140,8 +140,10 @@ def main() -> None:
     parser.add_argument("kubeconfig", type=Path)
     parser.add_argument("nodes", type=int)
     parser.add_argument("far", type=int)
+    parser.add_argument("--interval", type=float, default=INTERVAL)
     arguments = parser.parse_args()
-    Heartbeats(arguments.kubeconfig, nodes=arguments.nodes, far=arguments.far).run()
+    nodes, far = arguments.nodes, arguments.far
+    Heartbeats(arguments.kubeconfig, nodes=nodes, far=far, interval=arguments.interval).run()
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ from tests.bench.processes import (
 from tests.bench.report import Report
 from tests.bench.scale.embedded_store import make_prototype, populate, server
 from tests.bench.scale.etcd_store import populated_real_cluster
+from tests.bench.scale.heartbeats import INTERVAL
 from tests.bench.scale.population import Population
 from tests.bench.scale.scenes import (
     CROWD,
@@ -64,6 +65,7 @@ from tests.bench.workloads import must
 
 FLAGS = (*RAISED_LIMITS, f"--node-eviction-rate={EVICTION_RATE}")
 ANY_CLUSTER = "--fault-plan-on-any-cluster"
+GRACE = 5  # intervals of heartbeats until a silent node is unknown, as in kube-controller-manager by default
 EMBEDDED, REAL = "embedded", "kube-apiserver"
 LOG_TAIL = 3000  # bytes of a manager's log that are printed after a failure
 END_WITHIN = 5.0  # seconds for the heartbeats to print their figures
@@ -79,6 +81,19 @@ class Scale:
     real: bool = True  # measure kube-controller-manager as well
     scenes: bool = True  # False: only the starts and the rest after them
     on: Sequence[str] = (EMBEDDED,)  # names of API servers
+    interval: float = INTERVAL  # seconds between two heartbeats of a node
+
+    @property
+    def title(self) -> str:
+        title = f"{self.population.nodes} nodes, {round(150_000 * self.factor)} pods"
+        return title if self.interval == INTERVAL else f"{title}, heartbeats each {self.interval:g} s"
+
+    def flags(self, server: str) -> list[str]:
+        """Return the flags of the managers. server: name of the API server"""
+        if server == EMBEDDED and self.interval == INTERVAL:
+            return [*FLAGS]
+        # Both managers have an outage on kube-apiserver, and their defaults differ.
+        return [*FLAGS, f"--node-monitor-grace-period={GRACE * self.interval:.0f}s"]
 
     @property
     def crowd(self) -> int:
@@ -116,18 +131,17 @@ def scale(report: Report, rounds: int, measure_noise: Callable[[], None], *, siz
 
 
 def _scale_on(name: str, report: Report, rounds: int, measure_noise: Callable[[], None], *, sizes: Scale) -> None:
-    population = sizes.population
-    title = f"{population.nodes} nodes, {round(150_000 * sizes.factor)} pods"
+    population, title = sizes.population, sizes.title
     managers = ["kcm", *(["kube-controller-manager"] if sizes.real and has_assets() else [])]
     with scratch() as directory, ExitStack() as closing:
         progress(f"{title}: {name} is filled")
         cluster = closing.enter_context(POPULATED[name](directory, population))
-        beats = closing.enter_context(heartbeats(cluster, population, directory / "heartbeats.log"))
+        beats = closing.enter_context(heartbeats(cluster, population, directory / "heartbeats.log", sizes.interval))
         closing.enter_context(simulated_kubelets(cluster, "", nodes=population.near_nodes))
         api = ApiConnection(cluster)
         closing.callback(api.close)
         _add_selections(api, population)
-        run = Run(cluster, api, beats, population, directory)
+        run = Run(cluster, api, beats, population, directory, sizes.flags(name))
         progress("kcm starts for the first time")
         with run.manager("kcm"):  # creates the EndpointSlices and statuses of what was added
             pass
@@ -169,6 +183,7 @@ class Run:
     heartbeats: Process
     population: Population
     directory: Path
+    flags: Sequence[str] = FLAGS  # of each manager
     starts: Iterator[int] = field(default_factory=count)  # numbers of the next starts
 
     @contextmanager
@@ -177,7 +192,7 @@ class Run:
         if late := make_nodes_ready(self.cluster, self.api):
             progress(f"{late} nodes were reported as ready again")
         start = with_defaults(our_manager if is_ours(who) else real_manager)
-        launch = partial(start, self.cluster, self.directory, *FLAGS, *flags)
+        launch = partial(start, self.cluster, self.directory, *self.flags, *flags)
         process, seconds = first_act(self.api, launch, next(self.starts))
         try:
             stage = Stage(self.cluster, self.api, process, self.heartbeats, self.population)
@@ -263,11 +278,14 @@ def progress(text: str) -> None:
 
 
 @contextmanager
-def heartbeats(cluster: Cluster, population: Population, log: Path) -> Iterator[Process]:
-    """Run the heartbeats, and finally print how many there were and how late they were."""
+def heartbeats(cluster: Cluster, population: Population, log: Path, interval: float = INTERVAL) -> Iterator[Process]:
+    """Run the heartbeats, and finally print how many there were and how late they were.
+
+    interval: seconds between two heartbeats of a node
+    """
     far = population.nodes - population.near_nodes
     argv = [sys.executable, "-m", "tests.bench.scale.heartbeats", str(cluster.kubeconfig)]
-    process = Process([*argv, str(population.nodes), str(far)], log=log)
+    process = Process([*argv, str(population.nodes), str(far), f"--interval={interval}"], log=log)
     try:
         yield process
     finally:
