@@ -260,8 +260,13 @@ class Collection:
             time.sleep(GLANCE)
 
     @contextmanager
-    def reaching(self, condition: Callable[[Mapping[str, Any]], bool], *, wanted: int = 1) -> Iterator[None]:
-        """On exit, wait until `wanted` objects meet the condition. Uses a watch, which costs the server little."""
+    def reaching(
+        self, condition: Callable[[Mapping[str, Any]], bool], *, wanted: int = 1, within: float = TIMEOUT
+    ) -> Iterator[None]:
+        """On exit, wait until `wanted` objects meet the condition. Uses a watch, which costs the server little.
+
+        Raises TimeoutError after `within` seconds.
+        """
         matching: set[str] = set()
         last: Mapping[str, Any] = {}
         reached = threading.Event()
@@ -278,13 +283,13 @@ class Collection:
                 reached.set()
 
         yield
-        deadline = time.monotonic() + TIMEOUT
+        deadline = time.monotonic() + within
         while not reached.is_set():  # a busy server may have ended the watch, so it is repeated
             with self._api.watching(self._path, on_lines):
                 reached.wait(WATCHED)
             if time.monotonic() > deadline and not reached.is_set():
                 raise TimeoutError(
-                    f"{len(matching)} of {wanted} at {self._path} after {TIMEOUT:.0f} s: {last.get('status')}"
+                    f"{len(matching)} of {wanted} at {self._path} after {within:.0f} s: {last.get('status')}"
                 )
 
 
