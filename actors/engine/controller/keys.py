@@ -55,6 +55,8 @@ class _Routes:
         self._of_owners = sum(1 << position for position, (watch, _) in enumerate(self._routes) if watch.is_of_owners)
         self._need_facts = any(interest.having for interest in self.interests)
         self._filled = tuple(dict.fromkeys(fact for interest in self.interests for fact in interest.filled))
+        indexed = [watch.interest.indexed for watch, _ in routes]
+        self._indexed = tuple(dict.fromkeys(pair for pairs in indexed for pair in pairs)) if all(indexed) else ()
 
     @cached_property
     def _states(self) -> InterestIndex:
@@ -77,6 +79,13 @@ class _Routes:
     def matches_of(self, type: EventType, entry: Entry) -> int:
         """Return the matches that the informer would report for an object that the controller sees or saw."""
         return sum(concern.concerned.get(_SELF, 0) for concern in self._concerns(type, entry, None))
+
+    def candidates(self, table: AnyTable) -> Iterable[Entry]:
+        """Return the objects that a watch may see as ADDED: if all watches select by indexes, not the whole table."""
+        if not self._indexed:
+            return table.entries()
+        found = {entry.key: entry for index, value in self._indexed for entry in table.indexed(index, value)}
+        return found.values()
 
     def listed(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, int]]:
         """Yield the objects of the informer's first list, each with a bit mask of the watches that see it as ADDED.
@@ -252,7 +261,7 @@ class Keys:
         overlay, routes = self._tables.overlay(resource_id), self._routes.get(resource_id)
         if overlay is None or routes is None:
             return
-        for entry, matches in routes.listed(overlay.table.entries()):
+        for entry, matches in routes.listed(routes.candidates(overlay.table)):
             self.add_concerned(resource_id, Change.of_entry(entry), matches, listed=True)
         self._add_postponed()
 

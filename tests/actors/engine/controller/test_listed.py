@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import pytest
+
 from kcm.actors.engine.controller.keys import Keys
 from kcm.actors.reconciliation import Change, Interest, Watch, its_controller
 from kcm.actors.reconciliation.watches import ItsController
@@ -106,3 +108,12 @@ def test_matches_are_not_shared_between_objects_with_different_properties() -> N
         Interest(owner_kinds=(ORPHANS,)): "orphan",
     }.items():
         assert enqueued(*pods, to=itself, interest=interest) == [f"default/{found}"]
+
+
+def test_only_indexed_objects_are_read_for_watches_of_indexed_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    labelled = [pod(name, metadata={"labels": {"app": value}}) for name, value in (("a", "web"), ("b", "db"))]
+    monkeypatch.setattr(Table, "entries", lambda _: pytest.fail("the whole table is read"))
+
+    indexed = Interest(indexed=(("app", "db"), ("app", "web")), changed=("phase",))
+
+    assert enqueued(pod("plain"), *labelled, to=itself, interest=indexed) == ["default/b", "default/a"]
