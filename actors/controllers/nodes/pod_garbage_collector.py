@@ -44,6 +44,7 @@ PERIOD = 20.0  # seconds from the end of a pass to the next
 QUARANTINE = 40.0  # seconds for which a node must have been missing before its pods are deleted
 BATCH = 100  # pods whose writes are sent together
 CONDITION_REASON = "DeletionByPodGC"
+ALIVE = ("Pending", "Running", "Unknown")  # phases; a pod without a phase counts as terminated, as upstream
 
 
 FORCE_DELETIONS = Family(
@@ -145,17 +146,26 @@ class PodGarbageCollector:
             handled.update(pod.uid for pod in chosen)
             return chosen
 
-        # A pod without a phase counts as ended, as upstream.
-        ended = [pod for pod in pods if pod.facts.phase not in ("Pending", "Running", "Unknown")]
+        ended: list[Entry] = []
+        deleting: list[Entry] = []
+        missing: set[str] = set()
+        for pod in pods:  # once for all reasons, because there may be hundreds of thousands
+            facts = pod.facts
+            if facts.phase not in ALIVE:
+                ended.append(pod)
+            if facts.deleting:
+                deleting.append(pod)
+            if facts.node and facts.node not in nodes:
+                missing.add(facts.node)
         yield from self._remove(
             unhandled(surplus(ended, threshold=self._threshold, is_evicted=self._is_evicted)), Reason.TERMINATED
         )
-        deleting = [pod for pod in pods if pod.facts.deleting]
         if any(pod.facts.node for pod in deleting):
             out = {name for name, node in nodes.items() if self._is_out_of_service(node)}
             yield from self._remove(unhandled(pod for pod in deleting if pod.facts.node in out), Reason.OUT_OF_SERVICE)
-        deleted_nodes = yield from self._deleted_nodes(pods, nodes)
-        yield from self._remove(unhandled(pod for pod in pods if pod.facts.node in deleted_nodes), Reason.ORPHANED)
+        deleted_nodes = yield from self._deleted_nodes(missing)
+        orphaned = [pod for pod in pods if pod.facts.node in deleted_nodes] if deleted_nodes else []
+        yield from self._remove(unhandled(orphaned), Reason.ORPHANED)
         yield from self._remove(unhandled(pod for pod in deleting if not pod.facts.node), Reason.UNSCHEDULED)
         return None
 
@@ -180,16 +190,15 @@ class PodGarbageCollector:
     def _is_out_of_service(self, node: Entry) -> bool:
         return OUT_OF_SERVICE_TAINT.encode() in node.raw and is_out_of_service(self._nodes.object_of(node))
 
-    def _deleted_nodes(self, pods: Iterable[Entry], present: Collection[str]) -> Step[set[str]]:
+    def _deleted_nodes(self, missing: Iterable[str]) -> Step[set[str]]:
         """Return the names of the deleted nodes that pods are still bound to.
 
         A node counts as deleted once it has been missing from the table for the quarantine, and a live read does not
         find it.
 
-        present: names of the nodes in the table.
+        missing: names of the nodes that pods are bound to, and that the table does not contain.
         """
         now = self._clock.monotonic()
-        missing = {pod.facts.node for pod in pods if pod.facts.node and pod.facts.node not in present}
         self._missing = {name: self._missing.get(name, now + QUARANTINE) for name in sorted(missing)}
         suspects = [name for name, until in self._missing.items() if until <= now]
         if len(self._missing) > len(suspects):
