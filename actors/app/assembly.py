@@ -39,7 +39,7 @@ from kcm.actors.reconciliation.actor_names import (
 from kcm.actors.reconciliation.specs import ControllerSpec
 from kcm.protocols.messages.discovery import ServedResource
 from kcm.protocols.objects import Key
-from kcm.protocols.resources import LEASE_CANDIDATES
+from kcm.protocols.resources import LEASE_CANDIDATES, LEASES, split_cluster
 from kcm.runtime.calls.prepared_calls import Calls
 from kcm.runtime.client.api import HasServer
 from kcm.runtime.metrics.families import (
@@ -60,6 +60,9 @@ if TYPE_CHECKING:
 
 
 UNREAD_EVERY = 1.0  # seconds between two updates of a table that no controller reads, as on a standby
+# Seconds by which renewals of Leases may be late: in a large cluster hundreds arrive in a second, and what waits for
+# them waits for tens of seconds.
+LEASE_LAG = 0.25
 
 
 def plan_manager(
@@ -157,6 +160,7 @@ def _informer(assembly: Assembly, table: Table, *, seed: int) -> ActorSpec:
         silence=options.generic.watch_silence_limit,
         streaming_lists=options.feature_gates["WatchListClient"],
         unread_every=UNREAD_EVERY if assembly.has_lease else 0.0,
+        may_lag=LEASE_LAG if split_cluster(table.resource.id)[1] == LEASES.id else 0.0,
     )
 
     cluster = table.resource.cluster

@@ -42,6 +42,8 @@ class Request(Struct, frozen=True, kw_only=True):
     user: str = ""
     # W3C header that makes the server's spans part of a trace; "" without one.
     traceparent: str = ""
+    # Seconds by which events of a watch may be late if they follow another one. HTTP clients then read many together.
+    may_lag: float = 0.0
 
     @property
     def only_name(self) -> str:

@@ -269,6 +269,7 @@ class Exchange:
             connect_to=session.connect_to,
             on_chunk=self._take_chunk if self._on_lines is not None else None,
             on_refusal=self._limit_refusal if self._on_lines is not None else None,
+            may_lag=request.may_lag,
         )
         session.connections.begin(self._attempt, now)
 

@@ -29,6 +29,7 @@ class InformerLimits(Struct, frozen=True, kw_only=True):
     watch_timeout: float = 300.0  # the server ends a watch after a random time between this and twice this
     streaming_lists: bool = True  # request streamed lists instead of pages
     unread_every: float = 0.0  # how often events are handled while the table has no subscriber; 0: as they arrive
+    may_lag: float = 0.0  # by which events may be late if they follow another one
 
 
 class ListWatch:
@@ -144,7 +145,9 @@ class ListWatch:
         bring, every = partial(self._bring, number), self._limits.unread_every
         held = self._held = HeldLines(bring, clock=self._clock, every=every, holds=holds) if every else None
         self._stream = self._transport.watch(
-            Request(method="GET", path=self._path, query=query, accept=self._accept_watch),
+            Request(
+                method="GET", path=self._path, query=query, accept=self._accept_watch, may_lag=self._limits.may_lag
+            ),
             client=INFORMERS,
             on_lines=bring if held is None else held.take,
             on_end=partial(self._bring_end, number, held),

@@ -53,6 +53,7 @@ class HttpAttempt:
         "is_asked",
         "is_too_large",
         "largest",
+        "may_lag",
         "may_repeat",
         "method",
         "on_chunk",
@@ -85,6 +86,7 @@ class HttpAttempt:
         on_refusal: Callable[[], None] | None = None,
         connect_to: str = "",
         largest: int = 0,
+        may_lag: float = 0.0,
     ) -> None:
         """Describe an attempt; Connections.begin starts it. All callbacks are called on the loop's thread.
 
@@ -100,11 +102,13 @@ class HttpAttempt:
         connect_to: host to connect to instead of the URL's host, as libcurl's CONNECT_TO; "" for the default.
         largest: maximum size of the body as sent, in bytes, above which the attempt ends; 0 for no limit. With a limit
             the head of the response is kept.
+        may_lag: seconds by which a part of the body may be delivered later than it arrives, so that fewer and larger
+            parts are read; 0 for the default of Connections.
         """
         self.method, self.url, self.headers, self.body = method, url, headers, body
         self.tls, self.permit, self.fresh, self.may_repeat = tls, permit, fresh, may_repeat
         self.on_end, self.on_chunk, self.on_refusal = on_end, on_chunk, on_refusal
-        self.connect_to, self.largest = connect_to, largest
+        self.connect_to, self.largest, self.may_lag = connect_to, largest, may_lag
         self.is_asked = False  # whether libcurl has been about to send it
         self.sent = False  # whether the server may have received it
         self.repeated = False  # whether it was sent twice

@@ -22,6 +22,9 @@ MOST_KEPT = 256  # connections, those in use included
 # seconds after the part before. A watch event on its own costs a third more than one of several, because each delivery
 # wakes two threads.
 GATHER, BUSY = 0.01, 0.025
+# Bytes of a body that may wait in the socket during a longer pause. It is less than the buffers of a new connection
+# contain, so that the server is never blocked: kube-apiserver ends a watch that does not take its events.
+MOST_UNREAD = 1 << 16
 REMOVE: int = pycurl.POLL_REMOVE
 
 
@@ -52,7 +55,7 @@ class Connections:
         self._began = False  # an attempt has begun that libcurl has not processed
         self._is_due = False  # a call of _process() is scheduled
         self._alarm: asyncio.TimerHandle | None = None
-        self._rests = False  # some descriptors rest
+        self._resting: list[int] = []  # descriptors that rest for GATHER seconds
         self._closed = False
 
     def begin(self, attempt: HttpAttempt, now: float) -> None:
@@ -164,7 +167,7 @@ class Connections:
                     attempt.on_refusal()
                 continue
             received = handle.take()
-            self._gather(handle)
+            self._gather(handle, attempt.may_lag, len(received))
             try:
                 attempt.on_chunk(received)
             except Exception as err:
@@ -173,20 +176,32 @@ class Connections:
                     self._release(handle)
                     attempt.on_end(attempt)
 
-    def _gather(self, handle: Handle) -> None:
-        """Read no more of a busy body for a moment, so that what arrives meanwhile is delivered together."""
+    def _gather(self, handle: Handle, may_lag: float, received: int) -> None:
+        """Read no more of a body for a moment, so that what arrives meanwhile is delivered together.
+
+        received: number of bytes that arrived since the part before.
+        """
         now, before = self._loop.time(), handle.delivered
         handle.delivered = now
+        if may_lag:
+            pause = pause_after(received, elapsed=now - before, may_lag=may_lag)
+            if pause > GATHER:
+                descriptor = handle.curl.getinfo(pycurl.ACTIVESOCKET)
+                self._readiness.rest(descriptor)
+                self._loop.call_later(pause, self._resume, [descriptor])
+                return
         if now - before < BUSY:
-            self._readiness.rest(handle.curl.getinfo(pycurl.ACTIVESOCKET))
-            if not self._rests:
-                self._rests = True
-                self._loop.call_later(GATHER, self._resume)
+            descriptor = handle.curl.getinfo(pycurl.ACTIVESOCKET)
+            self._readiness.rest(descriptor)
+            self._resting.append(descriptor)
+            if len(self._resting) == 1:
+                self._loop.call_later(GATHER, self._resume, self._resting)
 
-    def _resume(self) -> None:
-        self._rests = False
+    def _resume(self, descriptors: list[int]) -> None:
+        """Read bodies again. A descriptor that was closed meanwhile does not rest, whatever it belongs to now."""
         if not self._closed:
-            self._readiness.resume()
+            self._readiness.resume(descriptors)
+        descriptors.clear()
 
     def _end(self, curl: pycurl.Curl, failure: tuple[int, str] | None) -> None:
         handle = self._handles.get(curl)
@@ -212,6 +227,15 @@ class Connections:
                 return
             self._alarm.cancel()
         self._alarm = self._loop.call_at(when, self._ring)
+
+
+def pause_after(received: int, *, elapsed: float, may_lag: float) -> float:
+    """Return for how many seconds not to read a body, so that MOST_UNREAD bytes arrive at most.
+
+    received: number of bytes that arrived in the last `elapsed` seconds.
+    may_lag: the longest pause, in seconds.
+    """
+    return min(may_lag, elapsed * MOST_UNREAD / max(1, received))
 
 
 def _with_port(proxy: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 READ, WRITE = 1, 2  # libcurl's CURL_CSELECT_IN and _OUT, CURL_POLL_IN and _OUT
@@ -25,8 +25,8 @@ class SocketReadiness(Protocol):
     def rest(self, descriptor: int) -> None:
         """Do not report that a watched descriptor can be read, until resume()."""
 
-    def resume(self) -> None:
-        """Watch all descriptors as requested."""
+    def resume(self, descriptors: Iterable[int]) -> None:
+        """Watch descriptors as requested. Those that do not rest are left out."""
 
     def close(self) -> None: ...
 
@@ -55,12 +55,12 @@ class LoopReadiness:
             self._resting.add(descriptor)
             self._change(descriptor, had)
 
-    def resume(self) -> None:
-        while self._resting:
-            descriptor = next(iter(self._resting))
-            had = self._reported(descriptor)
-            self._resting.discard(descriptor)
-            self._change(descriptor, had)
+    def resume(self, descriptors: Iterable[int]) -> None:
+        for descriptor in descriptors:
+            if descriptor in self._resting:
+                had = self._reported(descriptor)
+                self._resting.discard(descriptor)
+                self._change(descriptor, had)
 
     def _reported(self, descriptor: int) -> int:
         return self._watched.get(descriptor, 0) & (WRITE if descriptor in self._resting else READ | WRITE)
@@ -130,10 +130,11 @@ if hasattr(select, "epoll"):  # Linux
                 self._resting.add(descriptor)
                 self._epoll.modify(descriptor, self._events(descriptor))
 
-        def resume(self) -> None:
-            while self._resting:
-                descriptor = self._resting.pop()
-                self._epoll.modify(descriptor, self._events(descriptor))
+        def resume(self, descriptors: Iterable[int]) -> None:
+            for descriptor in descriptors:
+                if descriptor in self._resting:
+                    self._resting.discard(descriptor)
+                    self._epoll.modify(descriptor, self._events(descriptor))
 
         def _events(self, descriptor: int) -> int:
             wanted = self._watched[descriptor]

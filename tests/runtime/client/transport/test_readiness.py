@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import queue
 import select
 import socket
@@ -58,12 +59,14 @@ def test_resting_socket_is_read_again_after_resume(make: Callable[..., SocketRea
         assert await reported.after(b"b") == b"a"
         readiness.watch(descriptor, READ)  # libcurl repeats its request
         assert await reported.after(b"c") == b"a"
-        readiness.resume()
+        readiness.resume([descriptor])
         assert await reported.after(b"") == b"abc"
         readiness.rest(descriptor)
         readiness.watch(descriptor, 0)  # the connection has ended, and another one gets its descriptor
         readiness.watch(descriptor, READ)
         assert await reported.after(b"d") == b"abcd"
+        readiness.resume([descriptor])  # it does not rest
+        assert await reported.after(b"e") == b"abcde"
         reported.close()
 
     asyncio.run(rest())
@@ -110,3 +113,39 @@ def test_lines_of_a_busy_watch_are_delivered_together(connect: Connect, loopback
     parts = list(iter(lambda: received.get(timeout=PATIENCE), Response(status=200)))
     assert b"".join(parts).split() == [b"%d" % number for number in range(50)]
     assert len(parts) < 40
+
+
+def test_lines_of_a_watch_that_may_lag_are_read_after_pauses(connect: Connect, loopback: Any, gate: Any) -> None:
+    async def serve(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"first\n")
+        await gate(request)  # opened when the first line was delivered
+        for number in range(50):
+            await response.write(b"%d\n" % number)
+            await asyncio.sleep(connections.GATHER / 5)
+        return response
+
+    client = connect(loopback.serve(serve))
+    received: queue.Queue[bytes | Response] = queue.Queue()
+    watch = Request(method="GET", path="/", may_lag=0.2)
+    client.transport.watch(watch, client="tester", on_lines=received.put, on_end=received.put)
+    assert received.get(timeout=PATIENCE) == b"first\n"
+    gate.open()
+    parts = list(iter(lambda: received.get(timeout=PATIENCE), Response(status=200)))
+    assert b"".join(parts).split() == [b"%d" % number for number in range(50)]
+    assert len(parts) <= 3
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "received", "pause"),
+    [
+        (math.inf, 100, 0.25),  # the first part
+        (0.25, 1000, 0.25),
+        (0.25, connections.MOST_UNREAD, 0.25),
+        (0.25, 2 * connections.MOST_UNREAD, 0.125),
+        (0.01, 10 * connections.MOST_UNREAD, 0.001),
+    ],
+)
+def test_large_parts_shorten_the_pause_of_a_watch_that_may_lag(elapsed: float, received: int, pause: float) -> None:
+    assert connections.pause_after(received, elapsed=elapsed, may_lag=0.25) == pytest.approx(pause)
