@@ -174,6 +174,13 @@ def test_start_loads_only_the_modules_it_needs() -> None:
         "cryptography",
         "aiohttp",
         "yaml",
+        "tempfile",
+        "shutil",
+        "bz2",
+        "lzma",
+        "zoneinfo",
+        "sysconfig",
+        "calendar",
     }
     assert idle & imported == set()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +17,8 @@ def directory_of(embedded: EmbeddedServerOptions, *, given: Collection[str], clo
     given: names of the flags on the command line. closing: removes the temporary directory.
     """
     if embedded.in_memory and "embedded-dir" not in given:
+        import tempfile  # heavy: shutil, libraries of archives
+
         # Otherwise two runs in memory would both use .kcm/, and the second would be refused.
         temporary = tempfile.TemporaryDirectory(prefix="kcm-", ignore_cleanup_errors=True)
         return Path(closing.enter_context(temporary)).resolve()

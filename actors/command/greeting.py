@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TextIO
@@ -161,6 +160,8 @@ class LiveLine:
     def show(self, text: str) -> None:
         """Draw the line. Call this a few times a second, even with the same text: log lines may have overwritten it."""
         if self.live:
+            import shutil  # heavy: libraries of archives
+
             columns = shutil.get_terminal_size().columns
             write_or_forget(self._stream, f"{ERASE}{text[: columns - 1]}\r")
             self._shown = True

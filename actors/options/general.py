@@ -6,8 +6,6 @@ Kubernetes 1.36; flags that later releases removed are here with their former me
 
 from __future__ import annotations
 
-import tempfile
-
 from kcm.protocols.quantities import whole_value
 from kcm.runtime.flags.declaration import FlagStruct, flag
 from kcm.runtime.flags.values import DURATION, FLOAT32, INT, LEVEL, MAP, PAIRS, QUANTITY, VERSION, VMODULE
@@ -407,7 +405,7 @@ class Logging(FlagStruct, frozen=True, kw_only=True):
             format=self.format,
             verbosity=self.verbosity,
             vmodule=tuple((pattern, int(level)) for pattern, level in self.vmodule),
-            directory=self.log_dir or ("" if self.logtostderr else tempfile.gettempdir()),
+            directory=self.log_dir or ("" if self.logtostderr else _temporary_directory()),
             file=self.log_file,
             largest_file=self.log_file_max_size * 1024 * 1024 if self.log_file else KLOG_FILE_SIZE,
             to_stderr=self.logtostderr or self.alsologtostderr,
@@ -415,6 +413,12 @@ class Logging(FlagStruct, frozen=True, kw_only=True):
             info_buffer_size=whole_value(self.log_json_info_buffer_size if is_json else self.log_text_info_buffer_size),
             flush_frequency=self.log_flush_frequency,
         )
+
+
+def _temporary_directory() -> str:
+    import tempfile  # heavy: shutil, libraries of archives
+
+    return tempfile.gettempdir()
 
 
 class Retired(FlagStruct, frozen=True, kw_only=True):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import ssl
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from kcm.runtime.client.config import ClientConfig, ConfigError, Credential
 from kcm.runtime.http.client.tls import TlsMaterial
@@ -100,16 +99,29 @@ def _load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes, *, origi
 
 @contextmanager
 def _file_of(pem: bytes) -> Iterator[str]:
-    """Write a temporary file that only this user can read: OpenSSL loads key pairs from files only."""
+    """Yield the path of a temporary file that only this user can read: OpenSSL loads key pairs from files only."""
     try:
-        with tempfile.NamedTemporaryFile() as file:
+        with _open_temporary() as (file, path):
             file.write(pem)
             file.flush()
-            yield file.name
+            yield path
     except OSError as err:
         if isinstance(err, ssl.SSLError):
             raise
         raise ConfigError(f"cannot write a temporary file for the client key: {err.strerror}") from err
+
+
+@contextmanager
+def _open_temporary() -> Iterator[tuple[IO[bytes], str]]:
+    """Yield a temporary file and its path. On Linux it is in memory, so the key is not written to a disk."""
+    if hasattr(os, "memfd_create"):
+        with os.fdopen(os.memfd_create("certificate and key"), "wb") as file:
+            yield file, f"/proc/self/fd/{file.fileno()}"
+        return
+    import tempfile  # heavy: shutil, libraries of archives
+
+    with tempfile.NamedTemporaryFile() as named:
+        yield named, named.name
 
 
 def _stamp(path: str) -> _Stamp | None:

@@ -8,15 +8,14 @@ Source: Go's time.LoadLocation and time.Date, also for times that a clock change
 from __future__ import annotations
 
 import os
-from calendar import timegm
-from datetime import UTC, datetime, tzinfo
-from zoneinfo import ZoneInfo
+from datetime import UTC, date, datetime, tzinfo
 
 from kcm.protocols.bounded_cache import bounded_cache
 
 Zone = tzinfo
 LOCAL = "Local"
 _DAY = 86400
+_EPOCH = date(1970, 1, 1).toordinal()
 
 
 class UnknownZoneError(ValueError):
@@ -32,6 +31,8 @@ def load_zone(name: str) -> tzinfo:
         return local_zone()
     if name[0] in "/\\" or ".." in name.replace("\\", "/").split("/"):
         raise UnknownZoneError("time: invalid location name")
+    from zoneinfo import ZoneInfo  # heavy: sysconfig
+
     try:
         return ZoneInfo(name)
     except (ValueError, OSError, LookupError):  # an invalid key, a directory, or a missing file
@@ -53,6 +54,8 @@ def local_zone() -> tzinfo:
         named = named.removeprefix(":")
         if named in ("", "UTC"):
             return UTC
+    from zoneinfo import ZoneInfo  # heavy: sysconfig
+
     path = "/etc/localtime" if named is None else named
     try:
         if not path.startswith("/"):
@@ -74,7 +77,8 @@ def moment_of(zone: tzinfo, year: int, month: int, day: int, hour: int = 0, minu
     For a repeated or skipped time, one of the two offsets is used, as in Go.
     """
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
-    shown = timegm((year, month, 1, hour, minute, second)) + (day - 1) * _DAY
+    days = date(year, month, 1).toordinal() - _EPOCH + day - 1
+    shown = days * _DAY + hour * 3600 + minute * 60 + second
     offset = _offset(zone, shown)
     return shown - _offset(zone, shown - offset) if offset else shown
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import posixpath
-import shutil
 
 HOST_PATH = "kubernetes.io/host-path"
 CREATED_BY = "kubernetes.io/createdby"  # an annotation
@@ -34,6 +33,8 @@ def deletion_problem(path: str) -> str:
 
 def delete_directory(path: str) -> None:
     """Delete a directory or file if it exists. Raises OSError if it cannot be deleted."""
+    import shutil  # heavy: libraries of archives
+
     try:
         shutil.rmtree(path)
     except FileNotFoundError:
