@@ -11,8 +11,8 @@ selectors.py, quantities.py, times.py, conditions.py, integers.py, percentages.p
 addresses.py                 values inside objects
 field_types.py               type checks of the fields of an object
 semantic.py                  semantic equality of objects, by the facts in semantic_facts.py
-pods.py, nodes.py, services.py, service_cidrs.py, budgets.py, mounted_secrets.py
-                             fields of Pods, Nodes, Services, ServiceCIDRs, PodDisruptionBudgets
+pods.py, nodes.py, jobs.py, services.py, service_cidrs.py, budgets.py, mounted_secrets.py
+                             fields of Pods, Nodes, Jobs, Services, ServiceCIDRs, PodDisruptionBudgets
 completion_indexes.py        sets of completion indexes of an Indexed Job
 hollow_nodes.py              labels of hollow nodes, and addresses of these nodes and their pods
 volumes.py, csi.py, node_affinity.py

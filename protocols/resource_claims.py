@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kcm.protocols.field_types import FLAG, MAP, TEXT, check
+from kcm.protocols.field_types import FLAG, MAP, TEXT, CompiledShape, check
 from kcm.protocols.objects import (
     Key,
     Object,
@@ -30,11 +30,13 @@ EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"  # "t
 
 FROM_TEMPLATE, FROM_EXTENDED_RESOURCE, FROM_USER = "resource_claim_template", "extended_resource", ""
 
-_CLAIM = {
-    "metadata": {"annotations": MAP},
-    "spec": {"devices": {"requests": [{"exactly": {"adminAccess": FLAG}}]}},
-    "status": {"allocation": MAP, "reservedFor": [{"apiGroup": TEXT, "resource": TEXT, "name": TEXT, "uid": TEXT}]},
-}
+_CLAIM = CompiledShape(
+    {
+        "metadata": {"annotations": MAP},
+        "spec": {"devices": {"requests": [{"exactly": {"adminAccess": FLAG}}]}},
+        "status": {"allocation": MAP, "reservedFor": [{"apiGroup": TEXT, "resource": TEXT, "name": TEXT, "uid": TEXT}]},
+    }
+)
 
 
 class ResourceClaimFacts(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kcm.protocols.field_types import COUNT, FLAG, MAP, NUMBER, QUANTITY, TEXT, TIME, Shape, check
+from kcm.protocols.field_types import COUNT, FLAG, MAP, NUMBER, QUANTITY, TEXT, TIME, CompiledShape, Shape, check
 
 SHAPE: Shape = {"spec": {"rules": [{"count": NUMBER}], "labels": MAP}}
 
@@ -30,11 +30,17 @@ SHAPE: Shape = {"spec": {"rules": [{"count": NUMBER}], "labels": MAP}}
     ],
 )
 def test_a_value_is_of_a_shape_or_not(shape: Shape, right: list[Any], wrong: list[Any]) -> None:
+    compiled, nested = CompiledShape(shape), CompiledShape([{"from": CompiledShape(shape)}])
     for value in right:
         check(value, shape, "field")
+        check(value, compiled, "field")
+        assert compiled.fits(value)
+        assert nested.fits([{"from": value}, {"from": None}])
     for value in wrong:
-        with pytest.raises(ValueError, match="field"):
-            check(value, shape, "field")
+        for checked in (shape, compiled):
+            with pytest.raises(ValueError, match="field"):
+                check(value, checked, "field")
+        assert not nested.fits([{"from": value}])
 
 
 @pytest.mark.parametrize(
@@ -47,6 +53,7 @@ def test_a_value_is_of_a_shape_or_not(shape: Shape, right: list[Any], wrong: lis
     ],
 )
 def test_the_field_that_is_wrong_is_named(value: Any, text: str) -> None:
-    with pytest.raises(ValueError) as raised:
-        check(value, SHAPE)
-    assert str(raised.value) == text
+    for shape in (SHAPE, CompiledShape(SHAPE)):
+        with pytest.raises(ValueError) as raised:
+            check(value, shape)
+        assert str(raised.value) == text

@@ -7,30 +7,34 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kcm.protocols.field_types import COUNT, FLAG, MAP, TEXT, TIME, check
+from kcm.protocols.field_types import COUNT, FLAG, MAP, TEXT, TIME, CompiledShape, check
 from kcm.protocols.objects import Object, key_of
 
-_CRON_JOB = {
-    "spec": {
-        "schedule": TEXT,
-        "timeZone": TEXT,
-        "suspend": FLAG,
-        "concurrencyPolicy": TEXT,
-        "startingDeadlineSeconds": COUNT,
-        "successfulJobsHistoryLimit": COUNT,
-        "failedJobsHistoryLimit": COUNT,
-        "jobTemplate": {"metadata": {"labels": MAP, "annotations": MAP}, "spec": MAP},
-    },
-    "status": {
-        "active": [{"namespace": TEXT, "name": TEXT, "uid": TEXT}],
-        "lastScheduleTime": TIME,
-        "lastSuccessfulTime": TIME,
-    },
-}
-_JOB = {
-    "metadata": {"annotations": MAP},
-    "status": {"conditions": [{"type": TEXT, "status": TEXT}], "startTime": TIME, "completionTime": TIME},
-}
+_CRON_JOB = CompiledShape(
+    {
+        "spec": {
+            "schedule": TEXT,
+            "timeZone": TEXT,
+            "suspend": FLAG,
+            "concurrencyPolicy": TEXT,
+            "startingDeadlineSeconds": COUNT,
+            "successfulJobsHistoryLimit": COUNT,
+            "failedJobsHistoryLimit": COUNT,
+            "jobTemplate": {"metadata": {"labels": MAP, "annotations": MAP}, "spec": MAP},
+        },
+        "status": {
+            "active": [{"namespace": TEXT, "name": TEXT, "uid": TEXT}],
+            "lastScheduleTime": TIME,
+            "lastSuccessfulTime": TIME,
+        },
+    }
+)
+_JOB = CompiledShape(
+    {
+        "metadata": {"annotations": MAP},
+        "status": {"conditions": [{"type": TEXT, "status": TEXT}], "startTime": TIME, "completionTime": TIME},
+    }
+)
 
 
 class CronJobSpec(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kcm.protocols.field_types import COUNT, MAP, NUMBER, TEXT, check
+from kcm.protocols.field_types import COUNT, MAP, NUMBER, TEXT, CompiledShape, check
 from kcm.protocols.integers import parse_int
 from kcm.protocols.objects import Key, Object, annotations_of, key_of, metadata, name_of, namespace_of, uid_of
 from kcm.protocols.percentages import IntOrString, scaled_value
@@ -17,17 +17,19 @@ GENERATION_LABEL = "pod-template-generation"
 HASH_LABEL = "controller-revision-hash"
 ROLLING_UPDATE = "RollingUpdate"
 
-_SHAPE = {
-    "metadata": {"annotations": MAP},
-    "spec": {
-        "selector": MAP,
-        "template": {"metadata": {"labels": MAP}, "spec": MAP},
-        "minReadySeconds": COUNT,
-        "revisionHistoryLimit": COUNT,
-        "updateStrategy": {"type": TEXT, "rollingUpdate": MAP},
-    },
-    "status": {"observedGeneration": NUMBER, "collisionCount": NUMBER},
-}
+_SHAPE = CompiledShape(
+    {
+        "metadata": {"annotations": MAP},
+        "spec": {
+            "selector": MAP,
+            "template": {"metadata": {"labels": MAP}, "spec": MAP},
+            "minReadySeconds": COUNT,
+            "revisionHistoryLimit": COUNT,
+            "updateStrategy": {"type": TEXT, "rollingUpdate": MAP},
+        },
+        "status": {"observedGeneration": NUMBER, "collisionCount": NUMBER},
+    }
+)
 
 
 class Rolling(NamedTuple):

@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from kcm.protocols.conditions import is_true
-from kcm.protocols.field_types import COUNT, FLAG, MAP, NUMBER, TEXT, TIME, check
+from kcm.protocols.field_types import COUNT, FLAG, MAP, NUMBER, TEXT, TIME, CompiledShape, check
+from kcm.protocols.jobs import CONDITIONS
 from kcm.protocols.objects import Object
 from kcm.protocols.selectors import LabelSelector, label_selector_of
 from kcm.protocols.times import parse_time
@@ -22,7 +22,6 @@ FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"  # annotations
 IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
 CONTROLLER = "kubernetes.io/job-controller"  # spec.managedBy of Jobs that this controller manages
 NON_INDEXED, INDEXED = "NonIndexed", "Indexed"
-FINISHED = ("Complete", "Failed")  # conditions
 NO_LIMIT = 2**31 - 1
 BACKOFF_LIMIT = 6  # the default without backoffLimitPerIndex
 
@@ -43,16 +42,19 @@ _SPEC = {
     "podFailurePolicy": {"rules": [_FAILURE_RULE]},
     "successPolicy": {"rules": [{"succeededIndexes": TEXT, "succeededCount": COUNT}]},
 }
-_CONDITIONS = [{"type": TEXT, "status": TEXT, "reason": TEXT, "message": TEXT}]
-_STATUS = {
-    "startTime": TIME,
-    "succeeded": COUNT,
-    "failed": COUNT,
-    "uncountedTerminatedPods": {"succeeded": [TEXT], "failed": [TEXT]},
-    "completedIndexes": TEXT,
-    "failedIndexes": TEXT,
-    "conditions": _CONDITIONS,
-}
+_STATUS = CompiledShape(
+    {
+        "startTime": TIME,
+        "succeeded": COUNT,
+        "failed": COUNT,
+        "uncountedTerminatedPods": {"succeeded": [TEXT], "failed": [TEXT]},
+        "completedIndexes": TEXT,
+        "failedIndexes": TEXT,
+        "conditions": CONDITIONS,
+    }
+)
+_WITH_SPEC, _WITH_STATUS = CompiledShape({"spec": _SPEC}), CompiledShape({"status": MAP})
+_WITH_MANAGER = CompiledShape({"spec": {"managedBy": TEXT}})
 
 
 class JobSpec(Struct, frozen=True, kw_only=True):
@@ -88,7 +90,7 @@ class JobSpec(Struct, frozen=True, kw_only=True):
 
 def job_spec(job: Object) -> JobSpec:
     """Parse a Job's spec. Raises ValueError, with the name of the field, if a field is missing or malformed."""
-    check(job, {"spec": _SPEC})
+    check(job, _WITH_SPEC)
     spec = job.get("spec") or {}
     template = spec.get("template") or {}
     selector = label_selector_of(spec.get("selector"))
@@ -152,15 +154,8 @@ def job_status(status: Mapping[str, Any]) -> JobStatus:
 
 def status_of(job: Object) -> Object:
     """Return the status of a Job. Raises ValueError if it is not a map."""
-    check(job, {"status": MAP})
+    check(job, _WITH_STATUS)
     return job.get("status") or {}
-
-
-def is_finished(job: Object) -> bool:
-    """Report whether the Job is Complete or Failed. Raises ValueError if the conditions are malformed."""
-    check(job, {"status": {"conditions": _CONDITIONS}})
-    conditions = (job.get("status") or {}).get("conditions") or ()
-    return any(is_true(conditions, finished) for finished in FINISHED)
 
 
 def external_manager(job: Object) -> str | None:
@@ -168,7 +163,7 @@ def external_manager(job: Object) -> str | None:
 
     Raises ValueError if the field is not a string.
     """
-    check(job, {"spec": {"managedBy": TEXT}})
+    check(job, _WITH_MANAGER)
     manager = (job.get("spec") or {}).get("managedBy")
     return None if manager is None or manager == CONTROLLER else manager
 

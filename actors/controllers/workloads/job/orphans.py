@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from kcm.actors.controllers.workloads.job.fields import FINALIZER, external_manager, is_finished
+from kcm.actors.controllers.workloads.job.fields import FINALIZER, external_manager
 from kcm.actors.controllers.workloads.job.finalizers import untrack
 from kcm.actors.reconciliation import Change, Reconciliation, Step, get_live, must, together
+from kcm.protocols.jobs import is_finished
 from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.outcomes import Done, NotFound
 from kcm.protocols.objects import Key, Object, OwnerRef, decode_object, make_key, split_key, uid_of

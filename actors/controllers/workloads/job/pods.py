@@ -10,7 +10,7 @@ from typing import Any
 
 from kcm.actors.controllers.workloads.job.fields import FAILURE_COUNT, FINALIZER, IGNORED_FAILURE_COUNT, INDEX, JobSpec
 from kcm.protocols.conditions import find_condition
-from kcm.protocols.field_types import MAP, NUMBER, TEXT, TIME, check
+from kcm.protocols.field_types import MAP, NUMBER, TEXT, TIME, CompiledShape, check
 from kcm.protocols.integers import INT32, parse_int
 from kcm.protocols.objects import Object, annotations_of, metadata
 from kcm.protocols.pods import PodFacts, is_active, is_terminating
@@ -19,15 +19,17 @@ from kcm.runtime.tables.table import Entry
 
 _TERMINATED = {"exitCode": NUMBER, "finishedAt": TIME}
 _CONTAINERS = [{"name": TEXT, "restartCount": NUMBER, "state": {"terminated": _TERMINATED}}]
-_SHAPE = {
-    "metadata": {"annotations": MAP, "deletionGracePeriodSeconds": NUMBER},
-    "spec": {"initContainers": [{"name": TEXT, "restartPolicy": TEXT}]},
-    "status": {
-        "containerStatuses": _CONTAINERS,
-        "initContainerStatuses": _CONTAINERS,
-        "conditions": [{"type": TEXT, "status": TEXT, "lastTransitionTime": TIME}],
-    },
-}
+_SHAPE = CompiledShape(
+    {
+        "metadata": {"annotations": MAP, "deletionGracePeriodSeconds": NUMBER},
+        "spec": {"initContainers": [{"name": TEXT, "restartPolicy": TEXT}]},
+        "status": {
+            "containerStatuses": _CONTAINERS,
+            "initContainerStatuses": _CONTAINERS,
+            "conditions": [{"type": TEXT, "status": TEXT, "lastTransitionTime": TIME}],
+        },
+    }
+)
 
 
 class JobPod:

@@ -39,7 +39,6 @@ from kcm.actors.controllers.workloads.job.fields import (
     NON_INDEXED,
     JobSpec,
     external_manager,
-    is_finished,
     job_spec,
     job_status,
     status_of,
@@ -64,6 +63,7 @@ from kcm.actors.controllers.workloads.job.reasons import reason_of
 from kcm.actors.controllers.workloads.job.status import SUSPENDED, condition, running_pods, with_status
 from kcm.actors.controllers.workloads.job.sync import JobMemories, JobMemory, Managed, Sync, read_live_pods
 from kcm.actors.reconciliation import Because, Reconciliation, RequeueAfter, Retry, Step, record
+from kcm.protocols.jobs import is_finished
 from kcm.protocols.messages.events import RecordType
 from kcm.protocols.objects import Key, is_deleting, split_key
 from kcm.protocols.pods import is_terminal

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kcm.actors.controllers.shared.option_checks import at_least_one
-from kcm.actors.controllers.workloads.job.fields import FINALIZER, is_finished
+from kcm.actors.controllers.workloads.job.fields import FINALIZER
 from kcm.actors.controllers.workloads.job.gang import GATE, GROUPS_BY_WORKLOAD, WORKLOADS_BY_JOB, Gangs
 from kcm.actors.controllers.workloads.job.metrics import JobMetrics
 from kcm.actors.controllers.workloads.job.options import JobOptions
@@ -21,26 +21,13 @@ from kcm.actors.controllers.workloads.job.reconciler import JobReconciler
 from kcm.actors.options import Options
 from kcm.actors.reconciliation import ORPHANS, Change, Interest, Reconciliation, Watch, its_controller, itself
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Queue
+from kcm.protocols.jobs import job_facts
 from kcm.protocols.messages.watches import EventType
-from kcm.protocols.objects import Key, Object, is_deleting, key_of, labels_of, metadata, uid_of
+from kcm.protocols.objects import Key, is_deleting, key_of, labels_of, uid_of
 from kcm.protocols.resources import JOBS, POD_GROUPS, PODS, WORKLOADS
 from kcm.protocols.selectors import label_selector_of
 from kcm.runtime.scheduling.backoff import Backoff
 from kcm.runtime.tables.tables import Tables
-
-
-class JobFacts(NamedTuple):
-    """Facts stored for each version of a Job; watches compare them to decide which changes enqueue the Job."""
-
-    generation: int  # incremented by changes of the spec, and by the deletion
-    finished: bool
-
-
-def job_facts(job: Object) -> JobFacts:
-    return JobFacts(metadata(job).get("generation") or 0, is_finished(job))
-
-
-JOB_FACTS = Facts(JOBS, job_facts)
 
 
 def matching_jobs(change: Change, tables: Tables) -> Iterable[Key]:
@@ -148,7 +135,7 @@ SPEC = ControllerSpec(
             retry_qps=-1.0,
         ),
     ),
-    facts=(JOB_FACTS,),
+    facts=(Facts(JOBS, job_facts),),
     build=build,
     adapted=_with_gate,
     options=JobOptions,

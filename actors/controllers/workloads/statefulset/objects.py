@@ -9,27 +9,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from kcm.protocols.field_types import COUNT, MAP, NUMBER, TEXT, check
+from kcm.protocols.field_types import COUNT, MAP, NUMBER, TEXT, CompiledShape, check
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, metadata, name_of, namespace_of, uid_of
 from kcm.protocols.percentages import IntOrString, scaled_value
 from kcm.protocols.selectors import LabelSelector, label_selector_of
 
 RETAIN, DELETE = "Retain", "Delete"
 
-_SHAPE = {
-    "spec": {
-        "replicas": COUNT,
-        "ordinals": {"start": COUNT},
-        "selector": MAP,
-        "template": {"metadata": {"labels": MAP}, "spec": MAP},
-        "serviceName": TEXT,
-        "podManagementPolicy": TEXT,
-        "updateStrategy": {"type": TEXT, "rollingUpdate": {"partition": COUNT}},
-        "persistentVolumeClaimRetentionPolicy": MAP,
-        "minReadySeconds": COUNT,
-    },
-    "status": {"currentReplicas": NUMBER, "currentRevision": TEXT, "collisionCount": NUMBER},
-}
+_SHAPE = CompiledShape(
+    {
+        "spec": {
+            "replicas": COUNT,
+            "ordinals": {"start": COUNT},
+            "selector": MAP,
+            "template": {"metadata": {"labels": MAP}, "spec": MAP},
+            "serviceName": TEXT,
+            "podManagementPolicy": TEXT,
+            "updateStrategy": {"type": TEXT, "rollingUpdate": {"partition": COUNT}},
+            "persistentVolumeClaimRetentionPolicy": MAP,
+            "minReadySeconds": COUNT,
+        },
+        "status": {"currentReplicas": NUMBER, "currentRevision": TEXT, "collisionCount": NUMBER},
+    }
+)
 
 
 class Retention(NamedTuple):

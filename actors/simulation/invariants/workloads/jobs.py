@@ -6,7 +6,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from kcm.actors.app.system import ControllerSystem
-from kcm.actors.controllers.workloads.job.fields import FINALIZER, INDEX, is_finished
+from kcm.actors.controllers.workloads.job.fields import FINALIZER, INDEX
 from kcm.actors.simulation import SimulatedCluster
 from kcm.actors.simulation.invariants.known_state import InferredSyncs, ValueHistory
 from kcm.actors.simulation.invariants.observer import (
@@ -24,6 +24,7 @@ from kcm.actors.simulation.invariants.observer import (
 )
 from kcm.protocols.completion_indexes import Indexes
 from kcm.protocols.conditions import is_true
+from kcm.protocols.jobs import is_finished
 from kcm.protocols.messages.commands import Create, Submit
 from kcm.protocols.objects import (
     Key,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from kcm.actors.controllers.workloads.job.fields import FINALIZER, is_finished
+from kcm.actors.controllers.workloads.job.fields import FINALIZER
 from kcm.actors.controllers.workloads.job.status import FAILURE_TARGET, SUCCESS_CRITERIA_MET
 from kcm.actors.hollow.behaviour import EXIT_CODE
 from kcm.actors.reconciliation.actor_names import controller_name
@@ -25,6 +25,7 @@ from kcm.actors.simulation.trials.actions import create, delete, merge, replace,
 from kcm.actors.simulation.trials.scenario import NAMESPACE, Action, Scenario
 from kcm.actors.simulation.trials.silence import is_silent, no_node_is_silent
 from kcm.actors.simulation.trials.trial import Trial
+from kcm.protocols.jobs import is_finished
 from kcm.protocols.objects import Object, finalizers_of, is_deleting, labels_of, make_key, name_of
 from kcm.protocols.pods import pod_facts
 from kcm.protocols.resources import JOBS, NODES, PODS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kcm.actors.controllers.workloads.job.fields import job_spec
-from kcm.actors.controllers.workloads.job.spec import job_facts
+from kcm.protocols.jobs import job_facts
 from kcm.protocols.messages.commands import Patch
 from tests.actors.controllers.workloads.job.scene import Scene, exited, job, pod
 
