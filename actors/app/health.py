@@ -211,11 +211,17 @@ def starved(vitals: ControllerVitals, *, now: float, thresholds: HealthThreshold
     seconds = now - max(oldest.since, vitals.may_begin_since)
     if seconds < limit:
         return None
-    text = f"{_named(oldest)} has waited in its queue for {seconds:.0f} s, with {vitals.queued} keys ready"
-    if now - vitals.moved < limit:
+    loads = [source.counted() for source in vitals.sources]
+    ready = sum(load.queued + (load.due is not None and load.due <= now) for load in loads)
+    text = f"{_named(oldest)} has waited in its queue for {seconds:.0f} s, with {ready} keys ready"
+    idle = now - vitals.work.moved
+    if idle < limit:
         return _notice("starved", text)
-    text += f"; nothing happened for {now - vitals.moved:.0f} s"
-    return _failure("starved", text if vitals.longest is None else f"{text}; in work: {_named(vitals.longest)}")
+    text += f"; nothing happened for {idle:.0f} s"
+    running = [load.longest for load in loads if load.longest is not None]
+    if running:
+        text += f"; in work: {_named(min(running, key=lambda key: key.since))}"
+    return _failure("starved", text)
 
 
 def deaf(tables: Iterable[AnyTable], *, now: float, deaf_after: float) -> str | None:

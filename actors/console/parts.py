@@ -59,5 +59,5 @@ def load_of(system: ControllerSystem) -> tuple[int, int]:
         vitals = system.vitals.of(controller_name(name), ControllerVitals)
         if vitals is not None:
             pending += sum(source.pending() for source in vitals.sources if not source.is_pass)
-            reconciled += vitals.reconciled
+            reconciled += vitals.work.reconciled
     return pending, reconciled

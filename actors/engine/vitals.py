@@ -353,24 +353,39 @@ class Misread(NamedTuple):
     why: str
 
 
+class WorkVitals(Protocol):
+    """Progress of a controller's reconciliations. Read from any thread, also while the controller hangs."""
+
+    @property
+    def moved(self) -> float:
+        """Return when a reconciliation was last started or an outcome received."""
+
+    @property
+    def reconciled(self) -> int:
+        """Return the number of reconciliations that succeeded."""
+
+    @property
+    def failed(self) -> int:
+        """Return the number of reconciliations that failed."""
+
+
 class ControllerVitals(NamedTuple):
-    """State of a controller."""
+    """State of a controller.
+
+    `work` and `sources` change after they were published. The rest changes rarely, so it is published only then.
+    """
 
     ready: bool
     paused: bool
     waiting_for_tables: tuple[str, ...]
-    queued: int  # keys that are ready to be reconciled, and passes that are due
-    longest: InWork | None  # longest running key or pass
-    moved: float  # when a reconciliation was last started or an outcome received
-    reconciled: int
-    failed: int
+    work: WorkVitals
     at: float
     discovered: tuple[str, ...]  # Resource.ids of discovered tables
     arriving: Mapping[str, float]  # discovered tables that cannot be read yet, and since when
     held: tuple[HeldKey, ...] = ()
     misread: tuple[Misread, ...] = ()
     denied: tuple[DeniedRight, ...] = ()
-    sources: tuple[SourceVitals, ...] = ()  # the only part that changes after it was published
+    sources: tuple[SourceVitals, ...] = ()
     may_begin_since: float = 0.0  # when it last became ready or was resumed
 
 

@@ -129,13 +129,16 @@ class Tables:
             self._written.add(resource_id)
         return overlay
 
+    @property
+    def has_written(self) -> bool:
+        """Report whether an overlay may contain own writes, or changes after them."""
+        return bool(self._written)
+
     def unseen(self) -> Iterator[tuple[str, list[Unseen]]]:
         """Yield the changes after own writes, by Resource.id. The caller empties the lists.
 
         Called after each message, so only overlays with own writes are visited.
         """
-        if not self._written:
-            return
         for resource_id in [resource_id for resource_id in self._overlays if resource_id in self._written]:
             overlay = self._overlays[resource_id]
             unseen = overlay.unseen

@@ -132,7 +132,7 @@ class Controller(Actor):
         self._discovered: DiscoveredTables | None = None
         self._readiness = Readiness(tables)
         self._source_vitals: tuple[SourceVitals, ...] = ()
-        self._published: tuple[object, ...] = ()  # the part of the last vitals that changes often
+        self._published: tuple[object, ...] = ()  # the part of the last vitals that changes at all in most controllers
         self._begun = False
         self._may_begin_since = 0.0
         self._paused = self._draining = self._drained = False
@@ -387,17 +387,20 @@ class Controller(Actor):
             self._begin_if_ready()
         if self._begun and self._discovered is not None:
             self._discovered.look_for_arrivals()
-        if self._timetable.is_tidying_due(now):
-            for overlay in self._tables.overlays().values():
+        timetable, tables = self._timetable, self._tables
+        if now >= timetable.due and timetable.is_tidying_due(now):
+            for overlay in tables.overlays().values():
                 overlay.prune()
             self._peers.look_for_restarts()
             self._report_hot_loops(now)
             if self._may_begin():
                 self._work.review_denied(now)
-        self._keys.add_unseen()
-        self._report_ineffective_patches()
-        if self._timetable.is_resync_due(now):
-            self._tables.ineffective.forget()
+        if tables.has_written:
+            self._keys.add_unseen()
+        if tables.ineffective.unreported:
+            self._report_ineffective_patches()
+        if now >= timetable.due and timetable.is_resync_due(now):
+            tables.ineffective.forget()
             self._keys.add_all()
         if self._has_timeouts:
             self._work.end_overdue(now)
@@ -441,7 +444,7 @@ class Controller(Actor):
         return self._begun and not self._paused and not self._draining and not self.context.fenced
 
     def _ask_for_wake(self, now: float) -> None:
-        soonest = self._timetable.next_due()
+        soonest = self._timetable.due
         if self._is_waiting_for_versions():
             soonest = min(soonest, now + BARRIER_CHECK)
         due = self._sources.next_due()
@@ -504,20 +507,9 @@ class Controller(Actor):
     def _say_vitals(self) -> None:
         if self.context.fenced:
             return  # the next incarnation publishes its own
-        now = self.clock.monotonic()
         work, discovered, unsynced = self._work, self._discovered, self._readiness.unsynced
-        queued, longest = self._sources.load(now)
         # Most messages change none of this, and the rest of the vitals is empty in most controllers.
-        changing = (
-            queued,
-            longest,
-            work.moved,
-            work.reconciled,
-            work.failed,
-            self._begun,
-            self._paused,
-            self._may_begin_since,
-        )
+        changing = (self._begun, self._paused, self._may_begin_since)
         is_plain = discovered is None and not (
             unsynced or self._held_back.hangs or self._tables.has_models or work.rights.refused
         )
@@ -528,12 +520,8 @@ class Controller(Actor):
             ready=self._begun,
             paused=self._paused,
             waiting_for_tables=tuple(unsynced),
-            queued=queued,
-            longest=longest,
-            moved=work.moved,
-            reconciled=work.reconciled,
-            failed=work.failed,
-            at=now,
+            work=work,
+            at=self.clock.monotonic(),
             discovered=tuple(discovered) if discovered is not None else (),
             arriving=discovered.arriving if discovered is not None else NONE_ARRIVING,
             held=tuple(self._held_back) if self._held_back.hangs else (),

@@ -64,9 +64,6 @@ class Task(Protocol):
 
 
 class TaskSource(Protocol):
-    def load(self, now: float) -> tuple[int, InWork | None]:
-        """Return the number of waiting tasks, and the task that has been running for longest."""
-
     def take(self, now: float) -> Task | None:
         """Return the next task; None if no task is due, or the limit of running tasks is reached."""
 
@@ -129,11 +126,6 @@ class KeyQueue:
             key = self.queue.take(now)
         return None
 
-    def load(self, now: float) -> tuple[int, InWork | None]:  # noqa: ARG002
-        queue = self.queue
-        oldest = queue.oldest()
-        return len(queue), None if oldest is None else InWork(self.settings.name, str(oldest[0]), oldest[1])
-
     def oldest_waiting(self) -> InWork | None:
         oldest = self.queue.oldest_waiting()
         return None if oldest is None else InWork(self.name, str(oldest[0]), oldest[1])
@@ -158,13 +150,12 @@ class KeyQueue:
 
     def description(self, now: float) -> QueueDescription:
         queue, history = self.queue, self.history
-        queued, longest = self.load(now)
-        waiting = self.oldest_waiting()
+        load, waiting = self.counted(), self.oldest_waiting()
         return QueueDescription(
-            queued=queued,
-            delayed=queue.delayed,
-            in_work=queue.processing,
-            oldest=None if longest is None else longest.key,
+            queued=load.queued,
+            delayed=load.delayed,
+            in_work=load.in_work,
+            oldest=None if load.longest is None else load.longest.key,
             longest_running_seconds=round(queue.longest_running(now), 3),
             oldest_waiting=None if waiting is None else waiting.key,
             longest_waiting_seconds=0.0 if waiting is None else round(now - waiting.since, 3),
@@ -258,12 +249,6 @@ class PeriodicPass:
     def make_due(self, now: float) -> None:
         """Make the pass due, as the controller is ready."""
         self._due = now
-
-    def load(self, now: float) -> tuple[int, InWork | None]:
-        since = self._running_since
-        if since is None:
-            return (1 if now >= self._due else 0), None
-        return 0, InWork(self.queue, self.key, since)
 
     def oldest_waiting(self) -> InWork | None:
         due = self._due
@@ -369,16 +354,6 @@ class TaskSources:
             if task is not None:
                 return task
         return None
-
-    def load(self, now: float) -> tuple[int, InWork | None]:
-        """Return the number of waiting tasks of all sources, and the task that has been running for longest."""
-        waiting, longest = 0, None
-        for source in self._turns:
-            more, oldest = source.load(now)
-            waiting += more
-            if oldest is not None and (longest is None or oldest.since < longest.since):
-                longest = oldest
-        return waiting, longest
 
     def next_due(self) -> float | None:
         soonest: float | None = None

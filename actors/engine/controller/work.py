@@ -35,7 +35,17 @@ from kcm.actors.reconciliation.failures import Retry
 from kcm.actors.reconciliation.outside import Outside
 from kcm.protocols.codec import as_message, encode, encode_checked
 from kcm.protocols.errors import ACCIDENTS, clear_frames
-from kcm.protocols.messages.commands import COMMANDS, Command, Fetch, Get, List, Submit, in_words
+from kcm.protocols.messages.commands import (
+    COMMANDS,
+    Command,
+    Delete,
+    DeleteCollection,
+    Fetch,
+    Get,
+    List,
+    Submit,
+    in_words,
+)
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Done, Forbidden, Outcome, Refused, Settled, Unknown
 from kcm.runtime.system.actor import Context
@@ -48,7 +58,9 @@ if TYPE_CHECKING:
 # Hint in errors of coroutines that use asyncio's waits or an async client.
 NO_LOOP = "no event loop runs in a controller: write `await kcm.call(function, …)`"
 READS = (Get, List, Fetch)
+DELETIONS = (Delete, DeleteCollection)
 MOST_NAMED = 5  # commands that the error of an overdue reconciliation names
+SINGLE = frozenset(COMMANDS)
 ALONE = (*COMMANDS, Record, Tell, Enqueue)  # values that a reconciliation may yield; commands also in a list
 
 
@@ -331,6 +343,8 @@ class Work:
 
     def _addressed(self, attempt: _Attempt, yielded: Any) -> tuple[str, bytes] | None:
         """Return receiver and frame; None for an empty list or an Enqueue. Raises for values that cannot be encoded."""
+        if type(yielded) in SINGLE:  # most are, and the test for a Sequence is slow
+            return self._submission(attempt, [yielded], single=True)
         match yielded:
             case Record():
                 return self._settings.recorder, self._signed(yielded)
@@ -346,7 +360,8 @@ class Work:
 
     def _submission(self, attempt: _Attempt, commands: list[Command], *, single: bool) -> tuple[str, bytes]:
         context, settings = self._context, self._settings
-        check_freshness(self._tables, commands, now=self._clock.monotonic(), stale_after=settings.stale_after)
+        if any(isinstance(command, DELETIONS) for command in commands):
+            check_freshness(self._tables, commands, now=self._clock.monotonic(), stale_after=settings.stale_after)
         check_readable(self._tables, commands)
         for index, command in enumerate(commands):
             if type(command) is Outside and not command.key:
@@ -453,7 +468,7 @@ def _raising(err: Exception) -> Running:
 
 def nonsense(yielded: Any, by: Running) -> TypeError | None:
     """Return the error for a yielded or awaited value that is not supported, None for a supported value."""
-    if isinstance(yielded, ALONE):
+    if type(yielded) in SINGLE or isinstance(yielded, ALONE):
         return None
     if isinstance(yielded, Sequence) and all(isinstance(command, COMMANDS) for command in yielded):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ from kcm.actors.engine.vitals import (
     ManagerVitals,
     RecorderVitals,
     RefusedEvents,
+    SourceLoad,
     SyncHistory,
 )
 from kcm.actors.options.general import HealthThresholds
@@ -42,18 +43,18 @@ from kcm.runtime.system.vitals import Vitals
 from kcm.runtime.tables.table import Table
 
 CHILD = ChildVitals(alive=True, incarnation=1, failures=0, last_error="", gave_up=False, started_at=0.0)
+
+
+class FakeWork(NamedTuple):
+    """Progress of a controller as a health check sees it."""
+
+    moved: float = 0.0
+    reconciled: int = 3
+    failed: int = 0
+
+
 SAID = ControllerVitals(
-    ready=True,
-    paused=False,
-    waiting_for_tables=(),
-    queued=0,
-    longest=None,
-    moved=0.0,
-    reconciled=3,
-    failed=0,
-    at=0.0,
-    discovered=(),
-    arriving={},
+    ready=True, paused=False, waiting_for_tables=(), work=FakeWork(), at=0.0, discovered=(), arriving={}
 )
 
 
@@ -84,7 +85,7 @@ def test_child_check_reports_the_state_of_the_child(child: dict[str, Any], troub
         ({"ready": False, "waiting_for_tables": ("v1/pods",)}, 59.0, None),
         ({"ready": False, "waiting_for_tables": ("v1/pods",)}, 61.0, "still waits for v1/pods"),
         ({"ready": False}, 61.0, "still waits for its own earlier writes"),
-        ({"queued": 0, "moved": 0.0, "at": 1000.0}, 1000.0, None),
+        ({"at": 1000.0}, 1000.0, None),
         (
             {"held": (HeldKey(queue="pods", key="d/a", since=960.0, hangs=True),)},
             1000.0,
@@ -104,11 +105,18 @@ def test_controller_check_reports_the_vitals(vitals: dict[str, Any], now: float,
 class FakeSource:
     """Work queue `pods` as a health check sees it: with ten pods of which one waits."""
 
-    name = "pods"
+    name, is_pass = "pods", False
 
-    def __init__(self, *, waiting_since: float | None = None, known: int | None = 10, pending: int = 1) -> None:
+    def __init__(
+        self,
+        *,
+        waiting_since: float | None = None,
+        known: int | None = 10,
+        pending: int = 1,
+        longest: InWork | None = None,
+    ) -> None:
         self.history = SyncHistory()
-        self.waiting_since, self.known, self.left = waiting_since, known, pending
+        self.waiting_since, self.known, self.left, self.longest = waiting_since, known, pending, longest
 
     def state_of(self, key: str) -> KeyProgress | None:
         return None
@@ -118,6 +126,9 @@ class FakeSource:
 
     def pending(self) -> int:
         return self.left
+
+    def counted(self) -> SourceLoad:
+        return SourceLoad(self.left, 0, 0 if self.longest is None else 1, self.longest)
 
     def known_keys(self) -> int | None:
         return self.known
@@ -134,19 +145,24 @@ def trouble_of(source: FakeSource, *, now: float, **vitals: Any) -> str | None:
     return controller_trouble(state, now=now, since=0.0, thresholds=HealthThresholds())
 
 
+MOVING = FakeWork(moved=590.0)
+
+
 @pytest.mark.parametrize(
-    ("vitals", "now", "trouble"),
+    ("vitals", "longest", "now", "trouble"),
     [
-        ({"queued": 5, "moved": 590.0}, 599.0, None),
+        ({"work": MOVING}, None, 599.0, None),
         (
-            {"queued": 5, "moved": 590.0},
+            {"work": MOVING},
+            None,
             600.0,
             "starved: pods d/a has waited in its queue for 600 s, with 5 keys ready",
         ),
-        ({"queued": 5, "moved": 590.0, "may_begin_since": 100.0}, 600.0, None),
-        ({"queued": 5, "moved": 590.0, "paused": True}, 600.0, None),
+        ({"work": MOVING, "may_begin_since": 100.0}, None, 600.0, None),
+        ({"work": MOVING, "paused": True}, None, 600.0, None),
         (
-            {"queued": 5, "moved": 0.0, "longest": InWork(queue="pods", key="d/b", since=1.0)},
+            {},
+            InWork(queue="pods", key="d/b", since=1.0),
             600.0,
             (
                 "starved: pods d/a has waited in its queue for 600 s, with 5 keys ready; nothing happened for 600 s; "
@@ -155,10 +171,12 @@ def trouble_of(source: FakeSource, *, now: float, **vitals: Any) -> str | None:
         ),
     ],
 )
-def test_key_that_waits_too_long_means_starved(vitals: dict[str, Any], now: float, trouble: str | None) -> None:
-    found = trouble_of(FakeSource(waiting_since=0.0), now=now, **vitals)
+def test_key_that_waits_too_long_means_starved(
+    vitals: dict[str, Any], longest: InWork | None, now: float, trouble: str | None
+) -> None:
+    found = trouble_of(FakeSource(waiting_since=0.0, pending=5, longest=longest), now=now, **vitals)
     assert found == trouble
-    assert isinstance(found, HealthNotice) == (trouble is not None and vitals["moved"] > 0)
+    assert isinstance(found, HealthNotice) == (trouble is not None and "work" in vitals)
 
 
 @pytest.mark.parametrize(
