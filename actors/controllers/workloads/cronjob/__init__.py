@@ -4,6 +4,7 @@
 - slots.py: which slots are due, and when the next slot is.
 - jobs.py: the Jobs of a CronJob.
 - status.py: the status of a CronJob while it is updated.
+- settled.py: the versions that need no further sync before the next slot.
 """
 
 from kcm.actors.controllers.workloads.cronjob.spec import SPEC

@@ -20,6 +20,9 @@ Source: kubernetes v1.36 pkg/controller/cronjob/cronjob_controllerv2.go. Further
   controller waits for the next slot. Upstream looks for that Job without its namespace, never finds it, and retries the
   slot endlessly.
 - A Job that is already deleted, or being deleted, causes no event FailedDelete.
+- A sync of objects that have not changed since the last one repeats its result (settled.py), and changes of a Job's
+  status before it is finished cause no sync. So an event about a state that lasts, such as UnexpectedJob, is counted
+  less often than upstream.
 - As upstream, MissSchedule never occurs: slots before the deadline are not examined.
 """
 
@@ -39,6 +42,7 @@ from kcm.actors.controllers.workloads.cronjob.jobs import (
     surplus_jobs,
 )
 from kcm.actors.controllers.workloads.cronjob.schedules import schedule_of, zone_of
+from kcm.actors.controllers.workloads.cronjob.settled import RepeatableResult, SyncInProgress, versions_of
 from kcm.actors.controllers.workloads.cronjob.slots import (
     MANY_MISSED,
     NoSlotError,
@@ -59,7 +63,6 @@ from kcm.actors.reconciliation import (
     get_live,
     must,
     must_object,
-    owned,
     perform,
     record,
     update,
@@ -82,6 +85,7 @@ from kcm.protocols.objects import (
 )
 from kcm.protocols.resources import CRONJOBS, JOBS
 from kcm.protocols.times import describe_time, parse_time
+from kcm.protocols.versions import own_version
 from kcm.runtime.flags.values import quote
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.cron_schedules import ScheduleError
@@ -111,6 +115,7 @@ class CronJobReconciler:
         self._seen: dict[Key, tuple[object, ...]] = {}  # uid, schedule and time zone at the last sync
         # CronJobs whose last sync failed or was closed: the tables may not contain all of its writes yet.
         self._unfinished: set[Key] = set()
+        self._settled: dict[Key, RepeatableResult] = {}
 
     def reconcile(self, key: Key) -> Reconciliation:
         """Sync a CronJob: update its status, delete old Jobs, and create the Job of the latest slot that is due.
@@ -119,31 +124,42 @@ class CronJobReconciler:
         Source: sync.
         """
         self._cron_jobs.require(key)
-        cron_job = self._cron_jobs.get(key)
-        if cron_job is None:
+        entry = self._cron_jobs.entry(key)
+        if entry is None:
             self._seen.pop(key, None)
+            self._settled.pop(key, None)
             self._unfinished.discard(key)
             return None
+        owned = self._jobs.entries_owned_by(entry.uid)
+        settled, now = self._settled.get(key), self._clock.now()
+        if settled is not None and now < settled.due and settled.shows(entry, owned):
+            yield Because(settled.reason)
+            return RequeueAfter(settled.due - now)
+        self._settled.pop(key, None)
+        cron_job = self._cron_jobs.object_of(entry)
         spec = cron_job_spec(cron_job)
-        rescheduled = self._is_rescheduled(key, uid_of(cron_job), spec)
-        jobs = sorted(owned(self._jobs, by=cron_job), key=name_of)
+        rescheduled = self._is_rescheduled(key, entry.uid, spec)
+        jobs = sorted(map(self._jobs.object_of, owned), key=name_of)
         for job in jobs:
             check_job(job)
         is_stale = key in self._unfinished
         self._unfinished.add(key)
-        cron_job = yield from self._adopt(cron_job, jobs)
+        run = SyncInProgress(versions_of(entry, owned))
+        cron_job = yield from self._adopt(cron_job, jobs, run)
         status, failure, result = RunStatus(cron_job), None, None
         try:
-            yield from self._delete_finished(cron_job, spec, jobs, status)
+            yield from self._delete_finished(cron_job, spec, jobs, status, run)
             yield from self._update_active(cron_job, jobs, status)
             if not is_deleting(cron_job):
-                result = yield from self._run(cron_job, spec, status, rescheduled=rescheduled, is_stale=is_stale)
+                result = yield from self._run(cron_job, spec, status, run, rescheduled=rescheduled, is_stale=is_stale)
         except CommandError as err:
             failure = err
-        yield from _write_status(cron_job, status)
+        yield from _write_status(cron_job, status, run)
         if failure is not None:
             raise failure
         self._unfinished.discard(key)
+        if run.is_complete and run.reason and not spec.names_zone:  # each sync of a schedule with TZ= records an event
+            self._settled[key] = RepeatableResult(run.versions, run.due, run.reason)
         return result
 
     def _is_rescheduled(self, key: Key, uid: str, spec: CronJobSpec) -> bool:
@@ -152,7 +168,7 @@ class CronJobReconciler:
         self._seen[key] = now
         return before is not None and before != now and before[0] == now[0]
 
-    def _adopt(self, cron_job: Object, jobs: Sequence[Object]) -> Step[Object]:
+    def _adopt(self, cron_job: Object, jobs: Sequence[Object], run: SyncInProgress) -> Step[Object]:
         """Add to status.active the Jobs whose creation an earlier sync could not record in the status.
 
         Writes the status, and returns the CronJob as stored by the server.
@@ -165,21 +181,23 @@ class CronJobReconciler:
             if not finished_type(job) and not is_deleting(job) and (yield from _is_running(job)):
                 status.add(job)
             status.started(slot)
-        return (yield from _write_status(cron_job, status))
+        written = yield from _write_status(cron_job, status, run)
+        return cron_job if written is None else decode_object(written)
 
     def _delete_finished(
-        self, cron_job: Object, spec: CronJobSpec, jobs: Sequence[Object], status: RunStatus
+        self, cron_job: Object, spec: CronJobSpec, jobs: Sequence[Object], status: RunStatus, run: SyncInProgress
     ) -> Step[None]:
-        """Delete the oldest finished Jobs, so that the history limits of the spec are met. Errors are ignored.
+        """Delete the oldest finished Jobs, so that the history limits of the spec are met.
 
-        Source: cleanupFinishedJobs.
+        Deletions that failed are retried by the next sync. Source: cleanupFinishedJobs.
         """
         for end, limit in ((COMPLETE, spec.successful_limit), (FAILED, spec.failed_limit)):
             if limit is None:
                 continue
             for job in surplus_jobs([job for job in jobs if finished_type(job) == end], limit):
                 if not is_deleting(job):
-                    yield from _delete_job(cron_job, job, status, depends_on_tables=True)
+                    failure = yield from _delete_job(cron_job, job, status, depends_on_tables=True)
+                    run.is_complete = run.is_complete and failure is None
 
     def _update_active(self, cron_job: Object, jobs: Sequence[Object], status: RunStatus) -> Step[None]:
         """Remove finished and missing Jobs from status.active, and record an event for each. Source: syncCronJob."""
@@ -204,10 +222,18 @@ class CronJobReconciler:
                 yield record(CRONJOBS, cron_job, "Normal", "MissingJob", message)
 
     def _run(
-        self, cron_job: Object, spec: CronJobSpec, status: RunStatus, *, rescheduled: bool, is_stale: bool
+        self,
+        cron_job: Object,
+        spec: CronJobSpec,
+        status: RunStatus,
+        run: SyncInProgress,
+        *,
+        rescheduled: bool,
+        is_stale: bool,
     ) -> Reconciliation:
         """Create the Job of the latest slot that is due, and requeue the CronJob for the next slot.
 
+        run: completed with the result, if no further sync is necessary before the next slot.
         rescheduled: whether the schedule has changed since the last sync. Then no slot in the past is started.
         is_stale: whether the informer caches may lack writes of the last sync. Then the CronJob is read from the API
             server before a Job is created.
@@ -215,11 +241,11 @@ class CronJobReconciler:
         schedule = yield from self._schedule(cron_job, spec, rescheduled=rescheduled)
         if schedule is None:
             return None
-        now = self._clock.now()
+        now, since = self._clock.now(), unhandled_since(cron_job)
+        due = None
         if not rescheduled:
             try:
-                since = within_deadline(unhandled_since(cron_job), spec.deadline, now=now)
-                due = latest_due(schedule, since=since, now=now)
+                due = latest_due(schedule, since=within_deadline(since, spec.deadline, now=now), now=now)
             except NoSlotError as err:
                 message = f"invalid schedule: {spec.schedule} : {err}"
                 yield record(CRONJOBS, cron_job, "Warning", "InvalidSchedule", message)
@@ -234,14 +260,15 @@ class CronJobReconciler:
                     if is_stale and not (yield from _is_current(cron_job)):
                         yield Because("the table of CronJobs is stale: reads it again before a Job is created")
                         return RequeueAfter(STALE_DELAY)
-                    yield from self._start(cron_job, spec, due.slot, status)
-        delay = seconds_to_next(schedule, since=unhandled_since(cron_job), now=now)
+                    yield from self._start(cron_job, spec, due.slot, status, run)
+        delay = seconds_to_next(schedule, since=since, now=now, due=due if spec.deadline is None else None)
         if delay is None:
             yield Because(f"schedule {spec.schedule} has no further time")
             return None
-        yield Because(
-            f"next scheduled time is {describe_time(now + delay)}; has {counted(len(status.active), 'active Job')}"
-        )
+        reason = f"next scheduled time is {describe_time(now + delay)}; has {counted(len(status.active), 'active Job')}"
+        yield Because(reason)
+        if due is not None and (due.slot is None or status.has_started(due.slot)):
+            run.due, run.reason = now + delay, reason
         return RequeueAfter(max(0.0, delay))
 
     def _may_be_stale(self, slot: int) -> bool:
@@ -281,9 +308,7 @@ class CronJobReconciler:
 
     def _should_start(self, cron_job: Object, spec: CronJobSpec, slot: int, status: RunStatus) -> Step[bool]:
         """Report whether to start a slot: it was not started yet, and the concurrency policy permits it now."""
-        if status.contains_name(namespace_of(cron_job), job_name(cron_job, slot)):
-            return False
-        if status.last_schedule is not None and parse_time(status.last_schedule) >= slot:
+        if status.contains_name(namespace_of(cron_job), job_name(cron_job, slot)) or status.has_started(slot):
             return False
         if spec.concurrency_policy == FORBID and status.active:
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
@@ -293,7 +318,9 @@ class CronJobReconciler:
             return False
         return True
 
-    def _start(self, cron_job: Object, spec: CronJobSpec, slot: int, status: RunStatus) -> Step[None]:
+    def _start(
+        self, cron_job: Object, spec: CronJobSpec, slot: int, status: RunStatus, run: SyncInProgress
+    ) -> Step[None]:
         replaces = spec.concurrency_policy == REPLACE and status.active
         replaced = f", replaces {counted(len(status.active), 'active Job')}" if replaces else ""
         yield Because(f"starts the Job of {describe_time(slot)}{replaced}")
@@ -304,6 +331,7 @@ class CronJobReconciler:
         match outcome:
             case Done(body):
                 job = decode_object(body)
+                run.wrote(uid_of(job), own_version(body))
                 self._created(parse_time(metadata(job)["creationTimestamp"]) - slot)
                 yield record(CRONJOBS, cron_job, "Normal", "SuccessfulCreate", f"Created job {name_of(job)}")
             case AlreadyExists():
@@ -387,16 +415,20 @@ def _compared_fields(cron_job: Object) -> tuple[object, ...]:
     return uid_of(cron_job), is_deleting(cron_job), cron_job["spec"], cron_job.get("status") or {}
 
 
-def _write_status(cron_job: Object, status: RunStatus) -> Step[Object]:
-    """Write the status of a CronJob if it has changed. Return the CronJob as stored by the server.
+def _write_status(cron_job: Object, status: RunStatus, run: SyncInProgress) -> Step[bytes | None]:
+    """Write the status of a CronJob if it has changed.
 
-    Raises CommandError if the update fails, also for a conflict.
+    Returns the CronJob as stored by the server; None if nothing was written. Raises CommandError if the update fails,
+    also for a conflict.
     """
     changed = status.changed()
     if changed is None:
-        return cron_job
+        return None
     written = yield from must(update(CRONJOBS, {**cron_job, "status": changed}, subresource="status"), but=(NotFound,))
-    return decode_object(written.body) if isinstance(written, Done) else cron_job
+    if not isinstance(written, Done):
+        return None
+    run.wrote(uid_of(cron_job), own_version(written.body))
+    return written.body
 
 
 def _too_many_missed(cron_job: Object) -> Record:

@@ -72,13 +72,16 @@ def latest_due(schedule: Schedule, *, since: float, now: float) -> Due:
     return Due(found, missed)
 
 
-def seconds_to_next(schedule: Schedule, *, since: float, now: float) -> float | None:
+def seconds_to_next(schedule: Schedule, *, since: float, now: float, due: Due | None = None) -> float | None:
     """Return the seconds until DELTA after the next slot; None if there is no further slot.
 
-    since: time of the last handled slot. Source: nextScheduleTimeDuration.
+    since: time of the last handled slot.
+    due: result of latest_due for the same times, if it is known.
+
+    Source: nextScheduleTimeDuration.
     """
     try:
-        due = latest_due(schedule, since=since, now=now)
+        due = latest_due(schedule, since=since, now=now) if due is None else due
     except NoSlotError:
         base = now
     else:

@@ -6,7 +6,8 @@ from kcm.actors.controllers.shared.option_checks import at_least_one
 from kcm.actors.controllers.workloads.cronjob.reconciler import CronJobReconciler
 from kcm.actors.options import ControllerOptions
 from kcm.actors.reconciliation import Interest, Watch, its_controller, itself
-from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
+from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Facts, Queue
+from kcm.protocols.jobs import job_facts
 from kcm.protocols.resources import CRONJOBS, JOBS
 from kcm.runtime.flags.declaration import flag
 from kcm.runtime.metrics.registry import Family
@@ -37,6 +38,8 @@ def _build(context: ControllerContext) -> CronJobReconciler:
     return CronJobReconciler(tables=context.tables, clock=context.clock, local=local_zone(), created=skew.observe)
 
 
+# A sync reads nothing of a Job's status before it is finished. Upstream syncs on each change of the status.
+OF_CRON_JOBS = Interest(owner_kinds=(CRONJOBS.kind,), changed=("generation", "finished"))
 SPEC = ControllerSpec(
     name="cronjob-controller",
     aliases=("cronjob",),
@@ -46,12 +49,13 @@ SPEC = ControllerSpec(
             "cronjob",
             watches=(
                 Watch(CRONJOBS, to=itself),
-                Watch(JOBS, to=its_controller(CRONJOBS), interest=Interest(owner_kinds=(CRONJOBS.kind,))),
+                Watch(JOBS, to=its_controller(CRONJOBS), interest=OF_CRON_JOBS),
             ),
             concurrency=lambda options: options[CronJobOptions].concurrent_syncs,
             terminal=(),
         ),
     ),
+    facts=(Facts(JOBS, job_facts),),
     build=_build,
     options=CronJobOptions,
     checks=(at_least_one("concurrent-cron-job-syncs", lambda options: options[CronJobOptions].concurrent_syncs),),
