@@ -36,6 +36,9 @@ class Interest(Message, frozen=True, kw_only=True, tag=47):
     filled: names of derived facts, none of which is empty, 0 or False.
     of_owner: no condition: the watch needs only the controller owner, before and after a change. Of several changes in
         one frame with the same owners, those after the first may be left out.
+    own_writes: False if the changes that the subscriber's own creations and updates make may be left out. Reconcilers
+        read them in their tables at once, so such an event is necessary only if the sync that wrote does not do all
+        that follows.
 
     A condition on an object is met if the object before or after the change meets it, so that leaving a state concerns
     the same watches as entering it. An object that was deleted and recreated between two events meets types and
@@ -51,6 +54,7 @@ class Interest(Message, frozen=True, kw_only=True, tag=47):
     owners: bool = False
     filled: tuple[str, ...] = ()
     of_owner: bool = False
+    own_writes: bool = True
 
     def __post_init__(self) -> None:
         """Raise TypeError on ("x") instead of ("x",), which would be met by each letter."""

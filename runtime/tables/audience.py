@@ -26,7 +26,7 @@ class Audience:
     Only the informer that writes the table uses it, through its TableWriter.
     """
 
-    __slots__ = ("_compiled", "_subscriptions", "_undelivered", "is_divided", "of_owners")
+    __slots__ = ("_compiled", "_subscriptions", "_undelivered", "is_divided", "of_owners", "without_own_writes")
 
     def __init__(self) -> None:
         self._subscriptions: dict[
@@ -36,6 +36,7 @@ class Audience:
         self._compiled: dict[str, InterestIndex] | None = None  # by index of the table; None after a subscription
         self.is_divided = False  # whether some watches are within an index
         self.of_owners: dict[str, int] = {}  # by subscriber, its watches that need only owners, as bits
+        self.without_own_writes: dict[str, int] = {}  # by subscriber, its watches that need no own writes, as bits
 
     @property
     def subscribers(self) -> tuple[str, ...]:
@@ -44,14 +45,17 @@ class Audience:
     def subscribe(self, subscriber: str, interests: Sequence[Interest], within: Sequence[str] = ()) -> None:
         """Add a subscriber, or replace its interests. within: as in Subscribe."""
         self._subscriptions[subscriber] = tuple(zip(interests, within or [""] * len(interests), strict=True))
-        self.of_owners.pop(subscriber, None)
         of_owners = sum(interest.of_owner << position for position, interest in enumerate(interests))
-        if of_owners:
-            self.of_owners[subscriber] = of_owners
+        without = sum((not interest.own_writes) << position for position, interest in enumerate(interests))
+        for watches, bits in ((self.of_owners, of_owners), (self.without_own_writes, without)):
+            watches.pop(subscriber, None)
+            if bits:
+                watches[subscriber] = bits
         self._subscriptions_changed()
 
     def unsubscribe(self, subscriber: str) -> None:
         self.of_owners.pop(subscriber, None)
+        self.without_own_writes.pop(subscriber, None)
         if self._subscriptions.pop(subscriber, None) is not None:
             self._subscriptions_changed()
 

@@ -55,18 +55,21 @@ class Overlay:
     unseen: changes after our writes. The driver of the reconciler enqueues their keys and empties the list.
     """
 
-    __slots__ = ("_own", "table", "unseen")
+    __slots__ = ("_own", "_writer", "table", "unseen")
 
-    def __init__(self, table: Table) -> None:
-        self.table = table
+    def __init__(self, table: Table, writer: str = "") -> None:
+        """Create an empty overlay. writer: the controller's name as a subscriber, see Interest.own_writes."""
+        self.table, self._writer = table, writer
         self.unseen: list[Unseen] = []
         self._own: dict[Key, _Written | _Tombstone] = {}
 
     def __len__(self) -> int:
         return len(self._own)
 
-    def wrote(self, raw: bytes) -> Entry:
+    def wrote(self, raw: bytes, *, made: bool = False) -> Entry:
         """Record the object that a create, update or patch returned, and return its entry or a later one of the table.
+
+        made: whether the write certainly made this version of the object.
 
         Raises ValueError if the object has no name or resourceVersion.
         """
@@ -85,7 +88,7 @@ class Overlay:
             if isinstance(before, _Written):
                 self.table.forget_decoded(before.entry)
             if not self.table.metadata_only:
-                self.table.foresee(entry)
+                self.table.foresee(entry, self._writer if made else "")
         return entry
 
     def _shown(self, raw: bytes) -> Entry | None:
@@ -215,7 +218,7 @@ class ViewOverlay:
             of_part.clear()
         return self._unseen
 
-    def wrote(self, raw: bytes) -> Entry | None:
+    def wrote(self, raw: bytes, *, made: bool = False) -> Entry | None:  # noqa: ARG002  # events go to all watches
         """Record the object as Overlay.wrote. Return None if it is not selected."""
         obj = decode_object(raw)
         part = self.table.part_of(key_of(obj))
@@ -277,5 +280,5 @@ class ViewOverlay:
 AnyOverlay = Overlay | ViewOverlay
 
 
-def overlay_of(table: AnyTable) -> AnyOverlay:
-    return Overlay(table) if isinstance(table, Table) else ViewOverlay(table)
+def overlay_of(table: AnyTable, writer: str = "") -> AnyOverlay:
+    return Overlay(table, writer) if isinstance(table, Table) else ViewOverlay(table)

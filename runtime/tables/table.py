@@ -9,7 +9,7 @@ reconcilers read of every object (a pod's phase, readiness, node) are derived on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kcm.protocols.objects import (
     Key,
@@ -129,6 +129,16 @@ BUILT_IN_INDEXES = (NAMESPACE, OWNER, FURTHER_OWNER, UNBLOCKED_OWNER)
 UNREADABLE_VALUE = "?"
 
 
+class Foreseen(NamedTuple):
+    """Version of an object that a controller has received before the watch showed it.
+
+    writer: subscriber whose write made this version; "" if that is not certain.
+    """
+
+    entry: Entry
+    writer: str
+
+
 class Table:
     """Objects of one resource, as of `version`.
 
@@ -177,7 +187,7 @@ class Table:
         self._owners: dict[OwnerRef, OwnerRef] = {}  # shares one OwnerRef among the pods of an owner
         self._values: dict[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]] = {}  # shares equal Entry.values
         self._most_shared = SPARE  # size of _owners and _values at which _limit_shared is called
-        self._foreseen: dict[ObjectVersion, Entry] = {}
+        self._foreseen: dict[ObjectVersion, Foreseen] = {}
 
     def add_indexes(self, indexes: Mapping[str, IndexValues]) -> None:
         """Add indexes, by name. Raises ValueError once there are entries, or if another index has the name."""
@@ -274,11 +284,14 @@ class Table:
             entry.compress(found)
         return found is not None
 
-    def foresee(self, entry: Entry) -> None:
-        """Remember the response to a write, so that its watch event need not be decoded. Any thread."""
+    def foresee(self, entry: Entry, writer: str = "") -> None:
+        """Remember the response to a write, so that its watch event need not be decoded. Any thread.
+
+        writer: subscriber whose write made this version; "" if that is not certain.
+        """
         if len(self._foreseen) >= FORESEEN:
             self._foreseen.clear()  # entries whose events came before the response
-        self._foreseen[ObjectVersion(entry.key, entry.uid, entry.resource_version)] = entry
+        self._foreseen[ObjectVersion(entry.key, entry.uid, entry.resource_version)] = Foreseen(entry, writer)
 
     def age(self, now: float) -> float | None:
         """Return the seconds since the server last sent data, or None if it never did."""
@@ -414,8 +427,8 @@ class TableWriter:
         """Report whether there are foreseen entries that the watch has not shown yet."""
         return bool(self.table._foreseen)
 
-    def foreseen(self, state: ObjectVersion) -> Entry | None:
-        """Remove and return the foreseen entry of this version of an object, or None."""
+    def foreseen(self, state: ObjectVersion) -> Foreseen | None:
+        """Remove and return the foreseen version of an object, or None."""
         return self.table._foreseen.pop(state, None)
 
     def mark(self, unreadable: Unreadable) -> Entry | None:

@@ -31,13 +31,14 @@ class Tables:
     resources are added and removed.
     """
 
-    def __init__(self, tables: Mapping[str, AnyTable], *, discovers: bool = False) -> None:
+    def __init__(self, tables: Mapping[str, AnyTable], *, discovers: bool = False, writer: str = "") -> None:
         """Create the tables of a controller.
 
         tables: the static tables by Resource.id.
         discovers: the controller's spec contains a `Discovered`.
+        writer: the controller's name as a subscriber, see Interest.own_writes.
         """
-        self._overlays = {resource_id: overlay_of(table) for resource_id, table in tables.items()}
+        self._overlays = {resource_id: overlay_of(table, writer) for resource_id, table in tables.items()}
         self.ineffective = IneffectivePatches()
         self._listers = {
             resource_id: Lister(overlay, self.ineffective) for resource_id, overlay in self._overlays.items()

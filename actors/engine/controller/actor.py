@@ -142,7 +142,7 @@ class Controller(Actor):
     def started(self) -> None:
         now = self.clock.monotonic()
         settings = self._settings
-        tables = Tables(self._static, discovers=settings.discovers is not None)
+        tables = Tables(self._static, discovers=settings.discovers is not None, writer=self.name)
         self._tables, self._reconciler = tables, self._build(tables)
         log = self.log.bind(controller=settings.name)
         self._log_lifecycle("starting")

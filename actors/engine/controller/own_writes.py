@@ -15,6 +15,7 @@ from kcm.protocols.messages.command_error import CommandError
 from kcm.protocols.messages.commands import Command, Create, Delete, Get, Patch, PatchType, Update
 from kcm.protocols.messages.outcomes import Conflict, Done, NotFound, Outcome
 from kcm.protocols.objects import decode_object, is_deleting, resource_version_of, uid_of
+from kcm.protocols.versions import own_version
 from kcm.runtime.tables.overlay import AnyOverlay
 from kcm.runtime.tables.tables import Tables
 
@@ -34,8 +35,12 @@ def remember(tables: Tables, command: Command, outcome: Outcome) -> None:
     if overlay is None:
         return
     match command, outcome:
-        case (Create(subresource="" | "status") | Update(subresource="" | "status"), Done(body)):
-            overlay.wrote(body)
+        case Create(subresource="" | "status"), Done(body):
+            overlay.wrote(body, made=True)
+        case Update(subresource="" | "status", body=asked), Done(body):
+            # Of an update without a change the server returns the version of another client's write.
+            before = own_version(asked)
+            overlay.wrote(body, made=before != 0 and own_version(body) != before)
         case (Patch(subresource="" | "status") as patch, Done(body)) if _is_last_state(body):
             overlay.deleted(patch.key, uid_of(decode_object(body)))
         case (Patch(subresource="" | "status") | Get(subresource="" | "status"), Done(body)):

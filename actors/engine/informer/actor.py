@@ -290,9 +290,9 @@ class Informer(Actor):
         for raw in several:
             if not raw:
                 continue
-            if foresees and (entry := self._contents.foreseen(raw)) is not None:
+            if foresees and (foreseen := self._contents.foreseen(raw)) is not None:
                 self._server.events += 1
-                self._deliver(self._contents.take_foreseen(entry))
+                self._deliver(self._contents.take_foreseen(foreseen.entry), writer=foreseen.writer)
                 continue
             try:
                 line = parse_watch_line(raw)
@@ -313,9 +313,9 @@ class Informer(Actor):
             else:
                 self._contents.gather(line.object)
 
-    def _deliver(self, difference: Difference | None) -> None:
+    def _deliver(self, difference: Difference | None, *, writer: str = "") -> None:
         if difference is not None:
-            self._delivery.add(difference)
+            self._delivery.add(difference, writer=writer)
 
     def _take_bookmark(self, bookmark: Object) -> None:
         version = version_of(bookmark)

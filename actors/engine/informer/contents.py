@@ -11,7 +11,7 @@ from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, metadata, partial_metadata
 from kcm.protocols.watch_lines import MalformedError, WatchLine, state_in_line, strip, version_of
 from kcm.runtime.tables.entry import Unreadable, unreadable
-from kcm.runtime.tables.table import Entry, Table, TableWriter
+from kcm.runtime.tables.table import Entry, Foreseen, Table, TableWriter
 
 # Number of objects of a list after which further ones are compressed at once. A start with fewer objects takes no
 # longer, and one with more does not need the memory of all until they are compressed as cold entries.
@@ -106,8 +106,8 @@ class Contents:
                 self._writer.advance(version)
         return difference
 
-    def foreseen(self, line: bytes) -> Entry | None:
-        """Return the entry of an event whose state a controller already received as the response to its write.
+    def foreseen(self, line: bytes) -> Foreseen | None:
+        """Return the version of an event whose state a controller already received as the response to its write.
 
         Such an event need not be decoded. None for other events.
         """

@@ -64,10 +64,15 @@ class Delivery:
         for name in self._writer.audience.subscribers:
             self._send(name, frame)
 
-    def add(self, difference: Difference) -> None:
+    def add(self, difference: Difference, *, writer: str = "") -> None:
+        """Collect a change. writer: subscriber whose write made it, see Interest.own_writes; "" if that is unknown."""
         type, entry, previous = difference
         audience = self._writer.audience
         concerned = audience.concerned(type, entry, previous)
+        if writer in concerned and (without := audience.without_own_writes.get(writer)):
+            needed = concerned[writer] & ~without
+            others = {name: matches for name, matches in concerned.items() if name != writer}
+            concerned = others | {writer: needed} if needed else others
         if audience.of_owners:
             concerned = self._with_new_owners(entry, previous, concerned, audience.of_owners)
         if concerned:

@@ -234,7 +234,8 @@ class Enqueuing(Struct, frozen=True):
         return (
             Watch(PODS, to=self.of_pod, interest=WITH_CLAIMS),
             *of_groups,
-            Watch(RESOURCE_CLAIMS, to=self.of_claim),
+            # The sync of a pod does all that follows a new claim, and that of a claim all that follows a release.
+            Watch(RESOURCE_CLAIMS, to=self.of_claim, interest=Interest(own_writes=False)),
             Watch(
                 RESOURCE_CLAIM_TEMPLATES,
                 to=self.of_template,

@@ -38,8 +38,9 @@ def _build(context: ControllerContext) -> CronJobReconciler:
     return CronJobReconciler(tables=context.tables, clock=context.clock, local=local_zone(), created=skew.observe)
 
 
-# A sync reads nothing of a Job's status before it is finished. Upstream syncs on each change of the status.
-OF_CRON_JOBS = Interest(owner_kinds=(CRONJOBS.kind,), changed=("generation", "finished"))
+# A sync does all that follows its writes, and reads nothing of a Job's status before it is finished. Upstream syncs on
+# each change.
+OF_CRON_JOBS = Interest(owner_kinds=(CRONJOBS.kind,), changed=("generation", "finished"), own_writes=False)
 SPEC = ControllerSpec(
     name="cronjob-controller",
     aliases=("cronjob",),
@@ -48,7 +49,7 @@ SPEC = ControllerSpec(
         Queue(
             "cronjob",
             watches=(
-                Watch(CRONJOBS, to=itself),
+                Watch(CRONJOBS, to=itself, interest=Interest(own_writes=False)),
                 Watch(JOBS, to=its_controller(CRONJOBS), interest=OF_CRON_JOBS),
             ),
             concurrency=lambda options: options[CronJobOptions].concurrent_syncs,

@@ -56,7 +56,13 @@ BATCH_PERIOD = 1.0  # seconds; upstream's syncJobBatchPeriod
 WATCHES = (
     Watch(JOBS, to=itself, interest=Interest(changed=("generation",))),
     Watch(JOBS, to=itself, interest=Interest(types=(EventType.MODIFIED,)), delay=BATCH_PERIOD),
-    Watch(PODS, to=its_controller(JOBS), interest=Interest(owner_kinds=(JOBS.kind,)), delay=BATCH_PERIOD),
+    # The sync that creates a pod also counts it.
+    Watch(
+        PODS,
+        to=its_controller(JOBS),
+        interest=Interest(owner_kinds=(JOBS.kind,), own_writes=False),
+        delay=BATCH_PERIOD,
+    ),
     Watch(
         PODS,
         to=matching_jobs,
@@ -125,7 +131,11 @@ SPEC = ControllerSpec(
             "job_orphan_pod",
             watches=(
                 Watch(PODS, to=orphaned, interest=Interest(finalizers=(FINALIZER,), owner_kinds=(ORPHANS,))),
-                Watch(PODS, to=orphaned, interest=Interest(finalizers=(FINALIZER,), changed=("deleting",))),
+                Watch(
+                    PODS,
+                    to=orphaned,
+                    interest=Interest(finalizers=(FINALIZER,), changed=("deleting",), filled=("deleting",)),
+                ),
                 Watch(JOBS, to=left_behind, interest=Interest(changed=("finished",))),
             ),
             reconcile=Jobs.release,

@@ -12,7 +12,7 @@ from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.engine.informer import Informer, InformerLimits, Outage
 from kcm.protocols.codec import decode
-from kcm.protocols.messages.watches import Interest, Subscribe, Synced, WatchEvent, WatchEvents
+from kcm.protocols.messages.watches import EventType, Interest, Subscribe, Synced, WatchEvent, WatchEvents
 from kcm.protocols.objects import Object
 from kcm.protocols.resources import PODS
 from kcm.protocols.versions import ObjectVersion
@@ -709,6 +709,34 @@ def test_foreseen_versions_are_dropped_by_a_list_and_beyond_the_limit(rig: Infor
     assert writer.foreseen(ObjectVersion("default/a", "u", 0)) is None
     assert writer.foreseen(ObjectVersion("default/a", "u", FORESEEN)) is not None
     assert not writer.foresees
+
+
+def test_own_writes_are_left_out_for_the_writer_that_needs_none(rig: InformerRig) -> None:
+    others: list[Any] = []
+    rig.system.spawn(ActorSpec(name="other", build=partial(Probe, kept=others)))
+    interests = (Interest(own_writes=False), Interest(types=(EventType.MODIFIED,)))
+    for name in ("probe", "other"):
+        rig.system.tell("informer:v1/pods", Subscribe(name, interests))
+    rig.sync()
+    overlay = Overlay(rig.table, "probe")
+
+    def matches(received: list[Any]) -> list[tuple[int, ...]]:
+        rig.settle()
+        return [message.matches for message in received if isinstance(message, WatchEvents)]
+
+    overlay.wrote(orjson.dumps(stored(101)), made=True)
+    rig.transport.stream.say(("ADDED", stored(101)))
+    assert rig.events == []
+    assert matches(others) == [(1,)]
+    overlay.wrote(orjson.dumps(stored(102)), made=True)
+    rig.transport.stream.say(("MODIFIED", stored(102)))
+    assert matches(rig._received) == [(2,)]
+    assert matches(others) == [(1,), (3,)]
+    overlay.wrote(orjson.dumps(stored(103)))  # the response may show another client's write
+    rig.transport.stream.say(("MODIFIED", stored(103)))
+    assert matches(rig._received) == [(2,), (3,)]
+    rig.transport.stream.say(("MODIFIED", stored(104)))
+    assert matches(rig._received) == [(2,), (3,), (3,)]
 
 
 def test_each_batch_of_changes_is_observed_with_its_latency(rig: InformerRig) -> None:
