@@ -52,6 +52,14 @@ class Journal(Protocol):
         """Return the number of the message that this thread is handling; 0 without one."""
 
 
+class Carrier(Protocol):
+    """Thread that an actor shares with others."""
+
+    @property
+    def given_up(self) -> bool:
+        """Whether another carrier has replaced it, so that the actor must handle no further message on it."""
+
+
 class Context:
     """Context of an actor, passed to its constructor: its name and incarnation, system, clock and log.
 
@@ -214,14 +222,14 @@ class Actor(pykka.ThreadingActor):
         """
         threading.Thread(target=self._actor_loop, name=self.name, daemon=True).start()
 
-    def handle_some(self, most: int) -> bool:
-        """Start, or handle up to `most` messages, on the carrier. Return True if the actor has ended."""
+    def handle_some(self, most: int, carrier: Carrier) -> bool:
+        """Start, or handle up to `most` messages, on a carrier. Return True if the actor has ended."""
         self.thread, measures = threading.get_ident(), self.context.system.measures_work
         began = self.clock.monotonic() if measures else 0.0
         if self.turns == 1:
             self._actor_loop_setup()
         inbox, ended = self.actor_inbox, self.actor_stopped.is_set
-        while most > 0 and not ended() and not inbox.empty():
+        while most > 0 and not ended() and not carrier.given_up and not inbox.empty():
             self._take(inbox.get())
             most -= 1
         if ended():

@@ -6,8 +6,8 @@ and the messages of one sender stay in order.
 
 A hung actor does not block the others. While the carrier works, the clock checks it every LOOK seconds: if it is in the
 same batch at two checks while other actors are queued, a new carrier replaces it and takes over the queue. The replaced
-carrier keeps its actor until the handler returns, and then ends. The same happens if the actor is only slow: there is
-one more thread in that time. So an actor may also wait for the reply of another.
+carrier keeps its actor until the handler returns, queues it again for further messages, and ends. The same happens if
+the actor is only slow: there is one more thread in that time. So an actor may also wait for the reply of another.
 
 docs/decisions/2026-11-22-carriers.md contains the reasons for a single carrier.
 """
@@ -35,7 +35,7 @@ class _Carrier:
     actor: the actor on it now.
     batches: number of batches begun.
     seen: `batches` at the last check.
-    given_up: it has been replaced, and ends after its batch.
+    given_up: it has been replaced, and ends after the message that is handled.
     """
 
     __slots__ = ("actor", "batches", "given_up", "seen")
@@ -95,7 +95,7 @@ class Carriers:
             carrier.batches += 1
             if not self._watched:
                 self._watch()
-            if actor.handle_some(BATCH):
+            if actor.handle_some(BATCH, carrier):
                 self._has_ended()
             elif not actor.actor_inbox.empty():
                 line.put(actor)

@@ -196,6 +196,7 @@ def test_actor_that_recovers_late_continues_on_the_new_carrier(fixture: CarrierF
     assert fixture.wait_for(2) == [("late", "wait"), ("other", "x")]
     fixture.open.set()
     assert fixture.wait_for(3)[2] == ("late", "after")
+    assert len(fixture.threads["late"]) == 2  # the old carrier handles no further message
     fixture.tell("late", "again")
     fixture.wait_for(4)
     old = carriers()
