@@ -70,12 +70,16 @@ class DiscoveredTables:
 
     def look_for_arrivals(self) -> None:
         """Enqueue the objects of tables that can be read from now on."""
-        for resource_id, (epoch, _) in list(self._arriving.items()):
-            _, table = self._known[resource_id]
-            if self._readiness.may_be_read(table, epoch=epoch):
-                del self._arriving[resource_id]
-                self._tables.arrived(resource_id)
-                self._keys.add_all_of(resource_id)
+        arrived = [
+            resource_id
+            for resource_id, (epoch, _) in self._arriving.items()
+            if self._readiness.may_be_read(self._known[resource_id][1], epoch=epoch)
+        ]
+        for resource_id in arrived:
+            del self._arriving[resource_id]
+            self._tables.arrived(resource_id)
+        for resource_id in arrived:  # when all of them can be read, because objects refer to each other
+            self._keys.add_all_of(resource_id)
 
     def _add(self, served: ServedResource, table: Table) -> None:
         resource = table.resource

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -88,6 +89,13 @@ class Family:
         return [
             event["message"] for event in self.cluster.list(EVENTS) if event["reason"] == "OwnerRefInvalidNamespace"
         ]
+
+    def examined(self) -> float:
+        """Return how many times an object was queued for examination."""
+        name = "garbage_collector_attempt_to_delete"
+        found = re.search(rf'^workqueue_adds_total{{name="{name}"}} (\S+)', self.system.metrics_text(), re.MULTILINE)
+        assert found is not None
+        return float(found[1])
 
     def finalizers(self, resource: Resource, name: str, *names: str) -> None:
         self.cluster.merge(resource, make_key("default", name), {"metadata": {"finalizers": list(names) or None}})
@@ -315,6 +323,16 @@ def test_dependents_of_an_owner_deleted_before_the_start_are_deleted(family: Fam
     family.settle(40.0)
     assert family.names(REPLICASETS) == []
     assert family.names(PODS) == ["nobodys"]
+
+
+def test_restarted_collector_examines_no_object_whose_owner_exists(family: Family) -> None:
+    family.generations()
+    family.settle(SOON)
+    before = family.examined()
+    family.system.restart(f"controller:{NAME}")
+    family.settle(SOON)
+    assert family.system.actors.incarnation(f"controller:{NAME}") == 2
+    assert family.examined() == before
 
 
 def test_interrupted_deletion_is_completed_by_the_next_manager(family: Family) -> None:
