@@ -133,6 +133,7 @@ class Controller(Actor):
         self._readiness = Readiness(tables)
         self._source_vitals: tuple[SourceVitals, ...] = ()
         self._published: tuple[object, ...] = ()  # the part of the last vitals that changes at all in most controllers
+        self._lists = False  # the keys of the objects that existed at the start are enqueued, or have been
         self._begun = False
         self._may_begin_since = 0.0
         self._paused = self._draining = self._drained = False
@@ -341,7 +342,7 @@ class Controller(Actor):
 
     def _synced(self, table_id: str) -> None:
         self._readiness.unsynced.discard(table_id)
-        if not self._begun:
+        if not self._lists:
             self._begin_if_ready()
         elif self._discovered is not None and table_id in self._discovered:
             if table_id not in self._discovered.arriving:  # as below
@@ -362,8 +363,12 @@ class Controller(Actor):
     def _begin_if_ready(self) -> None:
         if not self._readiness.is_reached():
             return
+        if not self._lists:
+            self._lists = True
+            self._keys.add_all()
+        if self._keys.is_listing:
+            return
         now = self.clock.monotonic()
-        self._keys.add_all()
         for periodic in self._passes:
             periodic.make_due(now)
         self._begun, self._may_begin_since = True, now
@@ -383,6 +388,8 @@ class Controller(Actor):
     def _pump(self) -> None:
         """Begin the tasks that may begin, and schedule a wake-up for the next one that is due."""
         now = self.clock.monotonic()
+        if self._keys.is_listing:
+            self._keys.list_some()
         if not self._begun:
             self._begin_if_ready()
         if self._begun and self._discovered is not None:
@@ -402,6 +409,8 @@ class Controller(Actor):
         if now >= timetable.due and timetable.is_resync_due(now):
             tables.ineffective.forget()
             self._keys.add_all()
+        if self._keys.is_listing:
+            self.tell_frame(self.name, WAKE_FRAME)
         if self._has_timeouts:
             self._work.end_overdue(now)
         for _ in range(BATCH):

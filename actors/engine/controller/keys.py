@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 Route = tuple[Watch[Any], WorkQueue[Any]]  # a watch, and the queue that its keys go to
+Decided = dict[tuple[object, ...], int]
 _SELF = ""
 MOST_POSTPONED = 10_000  # changes that wait for a table
+SLICE = 1000  # existing objects that are examined at once; takes up to 20 ms
 
 
 class _Routes:
@@ -87,14 +89,15 @@ class _Routes:
         found = {entry.key: entry for index, value in self._indexed for entry in table.indexed(index, value)}
         return found.values()
 
-    def listed(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, int]]:
+    def listed(self, entries: Iterable[Entry], decided: Decided) -> Iterator[tuple[Entry, int]]:
         """Yield the objects of the informer's first list, each with a bit mask of the watches that see it as ADDED.
 
         The mask depends on properties that many objects share, so it is computed once for equal properties, unless a
         watch selects changes by the values of facts (Interest.having). A watch that enqueues only the object's owner
         sees one object of each owner.
+
+        decided: masks by properties, for all parts of the same list; empty at first
         """
-        decided: dict[tuple[object, ...], int] = {}
         names = self._filled
         for entry in entries:
             filled = tuple([bool(getattr(entry.facts, fact, None)) for fact in names]) if names else ()
@@ -165,6 +168,7 @@ class Keys:
         self._tables, self._clock, self._log, self._raised = tables, clock, log, raised
         self._routes: dict[str, _Routes] = {}
         self._postponed: dict[tuple[str, Key, str], tuple[Change, int]] = {}  # in the order of the changes
+        self._listings: dict[str, Iterator[int]] = {}  # under way, by Resource.id; the first one is continued first
         for resource_id in dict.fromkeys(watch.resource.id for watch, _ in routes):
             overlay = tables.overlay(resource_id)
             self._routes[resource_id] = _Routes(
@@ -182,6 +186,7 @@ class Keys:
         for entry in overlay.entries() if overlay is not None and routes is not None else ():
             self._add_deleted(resource_id, entry)
         self._routes.pop(resource_id, None)
+        self._listings.pop(resource_id, None)
 
     def subscription(self, table_id: str) -> tuple[tuple[Interest, ...], tuple[str, ...]]:
         """Return the interests for this table's informer and their `within`; empty for a resource that is only read.
@@ -250,19 +255,56 @@ class Keys:
         for (resource_id, _, _), (change, matches) in postponed.items():
             self.add_concerned(resource_id, change, matches)
 
+    @property
+    def is_listing(self) -> bool:
+        """Whether existing objects are left for list_some()."""
+        return bool(self._listings)
+
     def add_all(self) -> None:
-        """Enqueue the keys of all existing objects, as if they had just been added."""
+        """Enqueue the keys of all existing objects, as if they had just been added; those of many objects in parts."""
         for resource_id in self._routes:
             if self._tables.is_readable(resource_id):
-                self.add_all_of(resource_id)
+                self._begin_listing(resource_id)
+        self.list_some()
 
     def add_all_of(self, resource_id: str) -> None:
-        """Enqueue the keys of all objects of one resource."""
+        """Enqueue the keys of all objects of one resource, as add_all does."""
+        self._begin_listing(resource_id)
+        self.list_some()
+
+    def _begin_listing(self, resource_id: str) -> None:
+        self._listings.pop(resource_id, None)
+        self._listings[resource_id] = self._listing(resource_id)
+
+    def list_some(self) -> None:
+        """Enqueue the keys of the next SLICE existing objects.
+
+        All objects at once would occupy the controller's actor for seconds in a large cluster. Objects that change
+        between two parts are enqueued by their events as well.
+        """
+        examined = 0
+        while self._listings and examined < SLICE:
+            resource_id, listing = next(iter(self._listings.items()))
+            part = next(listing, None)
+            if part is None:
+                del self._listings[resource_id]
+            else:
+                examined += part
+
+    def _listing(self, resource_id: str) -> Iterator[int]:
+        """Enqueue the keys of all objects of a resource, and yield the number of objects after each part."""
         overlay, routes = self._tables.overlay(resource_id), self._routes.get(resource_id)
         if overlay is None or routes is None:
             return
-        for entry, matches in routes.listed(routes.candidates(overlay.table)):
-            self.add_concerned(resource_id, Change.of_entry(entry), matches, listed=True)
+        table, decided = overlay.table, Decided()
+        there = list(routes.candidates(table))
+        for start in range(0, len(there), SLICE):
+            part: Iterable[Entry] = there[start : start + SLICE]
+            if start:  # they may have changed since the first part
+                part = [now for entry in part if (now := table.get(entry.key)) is not None]
+            for entry, matches in routes.listed(part, decided):
+                self.add_concerned(resource_id, Change.of_entry(entry), matches, listed=True)
+            yield min(SLICE, len(there) - start)
         self._add_postponed()
 
     def add_unseen(self) -> None:

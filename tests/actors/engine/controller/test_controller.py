@@ -15,6 +15,7 @@ from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.engine.controller import Controller, ControllerSettings, QueueSettings
+from kcm.actors.engine.controller.keys import SLICE
 from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Watch, delete, itself, must, patch, record
 from kcm.protocols.messages.commands import Delete, Submit
 from kcm.protocols.messages.events import Record
@@ -172,6 +173,31 @@ def test_controller_begins_once_it_is_attached_and_its_tables_are_synced(log: Fi
     rig.listed("a", "b")
     rig.tell(Synced(CONFIGMAPS.id))
     assert rig.greeter.seen == ["d/a", "d/b"]
+
+
+def test_controller_with_many_objects_handles_messages_before_it_begins(log: FilteringBoundLogger) -> None:
+    rig = ControllerRig(log, looks)
+    names = [f"c{number}" for number in range(3 * SLICE)]
+    rig.listed(*names)
+    for message in (Synced(CONFIGMAPS.id), Attached(1, {}, [])):
+        rig.system.tell(ME, message)
+    assert not rig.facts()["ready"]
+    assert rig.greeter.seen == []
+    rig.settle()
+    assert rig.facts()["ready"]
+    assert len(rig.greeter.seen) == 3 * SLICE
+
+
+def test_informer_that_is_new_while_the_controller_begins_is_listed_again(log: FilteringBoundLogger) -> None:
+    rig = ControllerRig(log, looks)
+    names = [f"c{number:04}" for number in range(SLICE + 1)]
+    rig.listed(*names)
+    for message in (Synced(CONFIGMAPS.id), Attached(1, {}, [])):
+        rig.system.tell(ME, message)
+    assert not rig.facts()["ready"]
+    rig.listed("added", *names)
+    rig.tell(Synced(CONFIGMAPS.id))
+    assert set(rig.greeter.seen) == {"d/added", *(f"d/{name}" for name in names)}
 
 
 def test_changes_within_the_delay_of_a_watch_are_reconciled_together(log: FilteringBoundLogger) -> None:

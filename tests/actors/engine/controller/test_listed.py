@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kcm.actors.engine.controller.keys import Keys
+from kcm.actors.engine.controller.keys import SLICE, Keys
 from kcm.actors.reconciliation import Change, Interest, Watch, its_controller
 from kcm.actors.reconciliation.watches import ItsController
 from kcm.protocols.messages.watches import ORPHANS
@@ -31,25 +31,37 @@ def pod(name: str, *, owner: str = "", kind: str = "ReplicaSet", namespace: str 
     return {"metadata": meta | more.pop("metadata", {}), "status": {"phase": "Running"} | more}
 
 
+class Listing:
+    """Keys of a watch of listed pods."""
+
+    def __init__(self, *pods: Object, **watch: Any) -> None:
+        table = self.table = Table(PODS, derive=lambda obj: Facts(obj["status"]["phase"]), indexes={"app": app})
+        self.writer = table.claim()
+        self.writer.replace([table.make_entry(pod, encode_object(pod)) for pod in pods], 1)
+        owners = Table(REPLICASETS)
+        owners.claim().replace([], 1)
+        self.queue: WorkQueue[Key] = WorkQueue(now=0.0)
+        self.keys = Keys(
+            routes=[(Watch(PODS, **watch), self.queue)],
+            tables=Tables({PODS.id: table, REPLICASETS.id: owners}),
+            clock=VirtualClock(),
+            log=quiet_log(),
+            raised=lambda *_: None,
+        )
+
+    def taken(self) -> list[Key]:
+        taken: list[Key] = []
+        while (key := self.queue.take(0.0)) is not None:
+            taken.append(key)
+        return taken
+
+
 def enqueued(*pods: Object, **watch: Any) -> list[Key]:
     """Return the keys that a watch enqueues for the listed pods, in order."""
-    table = Table(PODS, derive=lambda obj: Facts(obj["status"]["phase"]), indexes={"app": app})
-    table.claim().replace([table.make_entry(pod, encode_object(pod)) for pod in pods], 1)
-    owners = Table(REPLICASETS)
-    owners.claim().replace([], 1)
-    queue: WorkQueue[Key] = WorkQueue(now=0.0)
-    keys = Keys(
-        routes=[(Watch(PODS, **watch), queue)],
-        tables=Tables({PODS.id: table, REPLICASETS.id: owners}),
-        clock=VirtualClock(),
-        log=quiet_log(),
-        raised=lambda *_: None,
-    )
-    keys.add_all()
-    taken: list[Key] = []
-    while (key := queue.take(0.0)) is not None:
-        taken.append(key)
-    return taken
+    listing = Listing(*pods, **watch)
+    listing.keys.add_all()
+    assert not listing.keys.is_listing
+    return listing.taken()
 
 
 def app(obj: Object) -> Iterable[str]:
@@ -117,3 +129,56 @@ def test_only_indexed_objects_are_read_for_watches_of_indexed_objects(monkeypatc
     indexed = Interest(indexed=(("app", "db"), ("app", "web")), changed=("phase",))
 
     assert enqueued(pod("plain"), *labelled, to=itself, interest=indexed) == ["default/b", "default/a"]
+
+
+def test_many_objects_are_enqueued_in_parts() -> None:
+    listing = Listing(*[pod(f"{n:04}") for n in range(2 * SLICE + 1)], to=itself)
+
+    listing.keys.add_all()
+    assert listing.keys.is_listing
+    assert listing.taken() == [f"default/{n:04}" for n in range(SLICE)]
+    listing.keys.list_some()
+    assert listing.taken() == [f"default/{n:04}" for n in range(SLICE, 2 * SLICE)]
+    listing.keys.list_some()
+    assert listing.taken() == [f"default/{2 * SLICE:04}"]
+    assert not listing.keys.is_listing
+
+
+def test_objects_of_later_parts_are_enqueued_as_they_are_then() -> None:
+    phases: list[str] = []
+
+    def remember(change: Change, _tables: Tables) -> Iterable[Key]:
+        phases.append(change.new["status"]["phase"])
+        return (change.key,)
+
+    listing = Listing(*[pod(f"{n:04}") for n in range(SLICE + 2)], to=remember)
+    listing.keys.add_all()
+    listing.taken()
+    changed = pod(f"{SLICE:04}", phase="Failed", metadata={"resourceVersion": "2"})
+    listing.writer.put(listing.table.make_entry(changed, encode_object(changed)))
+    listing.writer.remove(f"default/{SLICE + 1:04}", 3)
+
+    listing.keys.list_some()
+
+    assert listing.taken() == [f"default/{SLICE:04}"]
+    assert phases[-1] == "Failed"
+
+
+def test_owner_of_objects_in_several_parts_is_enqueued_once() -> None:
+    listing = Listing(*[pod(f"{n:04}", owner="a") for n in range(SLICE + 1)], to=its_controller(REPLICASETS))
+
+    listing.keys.add_all()
+    assert listing.taken() == ["default/a"]
+    listing.keys.list_some()
+    assert listing.taken() == []
+    assert not listing.keys.is_listing
+
+
+def test_second_listing_replaces_the_first() -> None:
+    listing = Listing(*[pod(f"{n:04}") for n in range(SLICE + 1)], to=itself)
+    listing.keys.add_all()
+    listing.keys.add_all()
+    assert len(listing.taken()) == SLICE
+    listing.keys.list_some()
+    assert listing.taken() == [f"default/{SLICE:04}"]
+    assert not listing.keys.is_listing
