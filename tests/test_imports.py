@@ -11,8 +11,6 @@ from pathlib import Path
 import grimp
 import pytest
 
-from tests.e2e.real_server import write_keys
-
 ROOT = Path(__file__).parents[1]
 HEAVY = (
     "aiohttp",
@@ -183,29 +181,6 @@ def test_start_loads_only_the_modules_it_needs() -> None:
         "calendar",
     }
     assert idle & imported == set()
-
-
-def test_checks_of_ordinary_key_files_load_no_cryptography(tmp_path: Path) -> None:
-    write_keys(tmp_path)
-    certificate = tmp_path / "apiserver.crt"
-    flags = [
-        f"--root-ca-file={certificate}",
-        f"--service-account-private-key-file={tmp_path / 'sa.key'}",
-        f"--cluster-signing-cert-file={certificate}",
-        f"--cluster-signing-key-file={tmp_path / 'apiserver.key'}",
-    ]
-    code = f"""
-import sys
-from kcm.actors.app.arguments import read_options
-from kcm.actors.controllers.built_in import BUILT_IN
-from kcm.runtime.signing.tokens import TokenSigner
-options = read_options({flags!r})
-print([trouble for spec in BUILT_IN for check in spec.start_checks for trouble in check(options)])
-TokenSigner({str(tmp_path / "sa.key")!r})
-print(*(name for name in sys.modules if name.startswith("cryptography")))
-"""
-    done = subprocess.run([sys.executable, "-P", "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n\n"
 
 
 def test_few_dataclass_methods_are_generated_at_start() -> None:

@@ -323,12 +323,7 @@ def read_fields(path: str) -> KubeconfigPart:
 
 
 def _yaml(path: str, text: bytes) -> object:
-    from kcm.runtime.process.block_yaml import read_block_yaml  # JSON files do not need it
-
-    found = read_block_yaml(text)
-    if found is not None:
-        return found
-    import yaml  # heavy: a tenth of a start
+    import yaml  # imported late: it takes a tenth of a start, and JSON files do not need it
 
     from kcm.runtime.process.yaml_texts import yaml_complaint
 

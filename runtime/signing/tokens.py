@@ -149,40 +149,12 @@ class SigningKey(VerifyingKey):
         return b"".join(number.to_bytes(size, "big") for number in decode_dss_signature(made))
 
 
-class TokenSigner:
-    """Key of a file that signs tokens. An RSA key is loaded at the first signature, with the library cryptography."""
-
-    def __init__(self, path: str) -> None:
-        """Read the file of read_signing_key. Raises KeyUnusableError."""
-        from kcm.runtime.x509.structure import is_rsa_key  # --help does not need it
-
-        self._path, self._pem = path, _content(path)
-        first = next((block for block in blocks(self._pem) if block.type in _PRIVATE), None)
-        if first is None or not is_rsa_key(first.data):
-            _ = self._key
-
-    def sign(self, claims: Mapping[str, Any]) -> str:
-        """Return a token with these claims."""
-        return self._key.sign(claims)
-
-    @cached_property
-    def _key(self) -> SigningKey:
-        return _signing_key(self._path, self._pem)
-
-
 def read_signing_key(path: str) -> SigningKey:
     """Read the first unencrypted RSA or EC key of a PEM file (PKCS #1, PKCS #8 or SEC 1). Raises KeyUnusableError."""
-    return _signing_key(path, _content(path))
-
-
-def _content(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        pem = Path(path).read_bytes()
     except OSError as err:
         raise KeyUnusableError(f"open {path}: {(err.strerror or str(err)).lower()}") from err
-
-
-def _signing_key(path: str, pem: bytes) -> SigningKey:
     key = private_key(pem)
     if key is None:
         raise KeyUnusableError(
@@ -198,7 +170,11 @@ def read_verifying_keys(path: str) -> list[VerifyingKey]:
 
     Source: kubernetes v1.36 client-go/util/keyutil/key.go, ParsePublicKeysPEM.
     """
-    keys = [VerifyingKey(key) for block in blocks(_content(path)) if (key := _public_key(block)) is not None]
+    try:
+        pem = Path(path).read_bytes()
+    except OSError as err:
+        raise KeyUnusableError(f"open {path}: {(err.strerror or str(err)).lower()}") from err
+    keys = [VerifyingKey(key) for block in blocks(pem) if (key := _public_key(block)) is not None]
     if not keys:
         raise KeyUnusableError(f"{path}: data does not contain any valid RSA or ECDSA public keys")
     return keys

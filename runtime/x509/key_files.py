@@ -58,20 +58,6 @@ class KeyFiles:
         """Return a certificate in PEM for a request in PEM; see Authority.sign. Raises ValueError."""
         return self.authority().sign(request, usages=usages, seconds=seconds, now=now)
 
-    def check(self) -> None:
-        """Check that the present files are usable. Raises KeyFilesError, AuthorityError.
-
-        An ordinary certificate with its RSA key is recognized without the library cryptography.
-        """
-        from kcm.runtime.x509.structure import is_rsa_pair  # --help does not need it
-
-        try:
-            pair = self._read(self._certificate), self._read(self._key)
-        except OSError:
-            pair = None
-        if pair is None or not is_rsa_pair(*pair):
-            self.authority()
-
     def authority(self) -> Authority:
         """Return the authority of the present files. Raises KeyFilesError, AuthorityError."""
         from kcm.runtime.x509.authority import authority_of  # heavy: cryptography

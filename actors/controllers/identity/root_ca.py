@@ -46,16 +46,13 @@ def check_certificates(pem: bytes) -> None:
 
     Source: client-go/util/cert/pem.go, ParseCertsPEM.
     """
-    from kcm.runtime.x509.structure import is_certificate  # --help does not need it
+    from cryptography import x509  # slow to import, and most runs do not set the flag
 
     certificates = [block for block in blocks(pem) if block.type == "CERTIFICATE" and not block.has_headers]
+    for certificate in certificates:
+        x509.load_der_x509_certificate(certificate.data)
     if not certificates:
         raise ValueError("data does not contain any valid RSA or ECDSA certificates")
-    for certificate in certificates:
-        if not is_certificate(certificate.data):
-            from cryptography import x509  # heavy
-
-            x509.load_der_x509_certificate(certificate.data)
 
 
 def _read(path: str) -> bytes:

@@ -15,13 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from kcm.runtime.signing.tokens import (
-    KeyUnusableError,
-    SigningKey,
-    TokenSigner,
-    read_signing_key,
-    read_verifying_keys,
-)
+from kcm.runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key, read_verifying_keys
 
 RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 CURVES = {"ES256": ec.SECP256R1(), "ES384": ec.SECP384R1(), "ES512": ec.SECP521R1()}
@@ -93,8 +87,7 @@ def test_key_verifies_only_its_own_tokens() -> None:
 )
 def test_the_first_key_of_a_file_signs(tmp_path: Path, file: bytes) -> None:
     (tmp_path / "key").write_bytes(file)
-    token = read_signing_key(str(tmp_path / "key")).sign(CLAIMS)
-    assert TokenSigner(str(tmp_path / "key")).sign(CLAIMS) == token
+    assert read_signing_key(str(tmp_path / "key")).sign(CLAIMS)
 
 
 @pytest.mark.parametrize(
@@ -108,22 +101,13 @@ def test_the_first_key_of_a_file_signs(tmp_path: Path, file: bytes) -> None:
 )
 def test_file_without_a_key_is_rejected_with_its_name(tmp_path: Path, file: bytes, text: str) -> None:
     (tmp_path / "key").write_bytes(file)
-    for read in (read_signing_key, TokenSigner):
-        with pytest.raises(KeyUnusableError, match=text):
-            read(str(tmp_path / "key"))
+    with pytest.raises(KeyUnusableError, match=text):
+        read_signing_key(str(tmp_path / "key"))
 
 
 def test_missing_file_is_refused_with_the_text_of_go() -> None:
-    for read in (read_signing_key, TokenSigner):
-        with pytest.raises(KeyUnusableError, match=r"^open /no/such/file: no such file or directory$"):
-            read("/no/such/file")
-
-
-def test_signer_keeps_the_key_that_it_has_read(tmp_path: Path) -> None:
-    (tmp_path / "key").write_bytes(pem(RSA))
-    signer = TokenSigner(str(tmp_path / "key"))
-    (tmp_path / "key").unlink()
-    assert signer.sign(CLAIMS) == signer.sign(CLAIMS) == SigningKey(RSA).sign(CLAIMS)
+    with pytest.raises(KeyUnusableError, match=r"^open /no/such/file: no such file or directory$"):
+        read_signing_key("/no/such/file")
 
 
 def test_verifying_keys_are_read_from_public_keys_private_keys_and_certificates(tmp_path: Path) -> None:

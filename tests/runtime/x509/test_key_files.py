@@ -87,20 +87,5 @@ def test_missing_files_are_an_error(tmp_path: Path) -> None:
     )
     disk.certificate.write_bytes(FIRST.certificate)
     disk.key.write_bytes(b"")
-    for use in (disk.files.authority, disk.files.check):
-        with pytest.raises(KeyFilesError, match='missing content for serving cert "csr-controller"'):
-            use()
-
-
-def test_check_finds_what_a_signature_would_find(tmp_path: Path) -> None:
-    disk = Disk(tmp_path)
-    disk.write(FIRST)
-    disk.files.check()
-    disk = Disk(tmp_path)
-    disk.key.write_bytes(SECOND.key)
-    with pytest.raises(KeyFilesError, match="tls: private key does not match public key"):
-        disk.files.check()
-    disk.certificate.write_bytes(FIRST.certificate + SECOND.certificate)
-    disk.key.write_bytes(FIRST.key)
-    with pytest.raises(AuthorityError, match="expected 1 certificate, found 2"):
-        disk.files.check()
+    with pytest.raises(KeyFilesError, match='missing content for serving cert "csr-controller"'):
+        disk.files.authority()

@@ -33,10 +33,10 @@ def is_enabled(options: Options) -> bool:
 
 
 def check_authorities(options: Options) -> Iterator[str]:
-    """Check the CA files of each enabled signer, and yield an error message for each signer whose files are invalid."""
+    """Read the CA files of each enabled signer, and yield an error message for each signer whose files are invalid."""
     for signer, files in files_of_signers(options).items():
         try:
-            KeyFiles(files.certificate, files.key).check()
+            KeyFiles(files.certificate, files.key).authority()
         except ValueError as err:
             yield f"failed to init {signer} certificate controller: {err}"
 

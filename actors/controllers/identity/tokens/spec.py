@@ -16,7 +16,7 @@ from kcm.actors.reconciliation import Interest, Watch
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.resources import SECRETS, SERVICE_ACCOUNTS
-from kcm.runtime.signing.tokens import KeyUnusableError, TokenSigner
+from kcm.runtime.signing.tokens import KeyUnusableError, SigningKey, read_signing_key
 
 METRICS = "serviceaccount_tokens_service"
 
@@ -29,10 +29,10 @@ def _workers(options: Options) -> int:
     return options[ServiceAccountOptions].concurrent_token_syncs
 
 
-def _read_key(options: Options) -> TokenSigner:
+def _read_key(options: Options) -> SigningKey:
     """Read the private key of --service-account-private-key-file. Raises KeyUnusableError."""
     try:
-        return TokenSigner(_key_file(options))
+        return read_signing_key(_key_file(options))
     except KeyUnusableError as err:
         raise KeyUnusableError(f"error reading key for service account token controller: {err}") from err
 
