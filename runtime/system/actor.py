@@ -57,7 +57,7 @@ class Carrier(Protocol):
 
     @property
     def given_up(self) -> bool:
-        """Whether another carrier has replaced it, so that the actor must handle no further message on it."""
+        """Report whether another carrier has replaced it, so that the actor must handle no further message on it."""
 
 
 class Context:

@@ -257,7 +257,7 @@ class Keys:
 
     @property
     def is_listing(self) -> bool:
-        """Whether existing objects are left for list_some()."""
+        """Report whether existing objects are left for list_some()."""
         return bool(self._listings)
 
     def add_all(self) -> None:
