@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kcm.actors.reconciliation import Change, Interest, Watch
 from kcm.protocols.messages.watches import EventType
-from kcm.protocols.objects import Key
+from kcm.protocols.objects import Key, OwnerRef, split_key
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.work_queue import WorkQueue
 from kcm.runtime.tables.audience import Audience, Concern
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
 Route = tuple[Watch[Any], WorkQueue[Any]]  # a watch, and the queue that its keys go to
-Decided = dict[tuple[object, ...], int]
 _SELF = ""
 MOST_POSTPONED = 10_000  # changes that wait for a table
 SLICE = 1000  # existing objects that are examined at once; takes up to 20 ms
@@ -54,8 +53,11 @@ class _Routes:
         within = [self._marks.get(position, "") for position in range(len(routes))]
         self._audience = Audience()
         self._audience.subscribe(_SELF, self.interests, within)
-        self._of_owners = sum(1 << position for position, (watch, _) in enumerate(self._routes) if watch.is_of_owners)
-        self._need_facts = any(interest.having for interest in self.interests)
+        self.of_owners = sum(1 << position for position, (watch, _) in enumerate(self._routes) if watch.is_of_owners)
+        self._read_kinds = any(interest.owner_kinds for interest in self.interests)
+        self._read_finalizers = any(interest.finalizers for interest in self.interests)
+        self._pairs = frozenset(pair for interest in self.interests for pair in interest.indexed)
+        self._having = tuple(dict.fromkeys(fact for interest in self.interests for fact, _ in interest.having))
         self._filled = tuple(dict.fromkeys(fact for interest in self.interests for fact in interest.filled))
         indexed = [watch.interest.indexed for watch, _ in routes]
         self._indexed = tuple(dict.fromkeys(pair for pairs in indexed for pair in pairs)) if all(indexed) else ()
@@ -89,25 +91,18 @@ class _Routes:
         found = {entry.key: entry for index, value in self._indexed for entry in table.indexed(index, value)}
         return found.values()
 
-    def listed(self, entries: Iterable[Entry], decided: Decided) -> Iterator[tuple[Entry, int]]:
-        """Yield the objects of the informer's first list, each with a bit mask of the watches that see it as ADDED.
-
-        The mask depends on properties that many objects share, so it is computed once for equal properties, unless a
-        watch selects changes by the values of facts (Interest.having). A watch that enqueues only the object's owner
-        sees one object of each owner.
-
-        decided: masks by properties, for all parts of the same list; empty at first
-        """
-        names = self._filled
-        for entry in entries:
-            filled = tuple([bool(getattr(entry.facts, fact, None)) for fact in names]) if names else ()
-            shared = entry.controller, entry.values, entry.finalizers, filled
-            matches = None if self._need_facts else decided.get(shared)
-            if matches is None:
-                matches = self.matches_of(EventType.ADDED, entry)
-                decided[shared] = matches & ~self._of_owners
-            if matches:
-                yield entry, matches
+    def shared_properties(self, entry: Entry) -> tuple[object, ...]:
+        """Return what decides which watches see an object as ADDED. It is the same for many objects."""
+        facts = entry.facts
+        # The other values of indexes, such as the node of a pod, differ from object to object.
+        values = entry.values if self._audience.is_divided else [pair for pair in entry.values if pair in self._pairs]
+        return (
+            entry.controller.kind if self._read_kinds and entry.controller is not None else None,
+            tuple(values) if values else (),
+            entry.finalizers if self._read_finalizers else (),
+            tuple([getattr(facts, fact, None) for fact in self._having]) if self._having else (),
+            tuple([bool(getattr(facts, fact, None)) for fact in self._filled]) if self._filled else (),
+        )
 
     def missed(self, before: Entry, after: Entry) -> Iterator[tuple[EventType, int]]:
         """Return the watches that may have missed a change to `after`, because the informer did not see `before`."""
@@ -123,6 +118,32 @@ class _Routes:
         yield Concern(type, entry, previous, self._audience.concerned(type, entry, previous))
         if self._audience.is_divided:
             yield from self._audience.concerned_within(type, entry, previous)
+
+
+class _ListedObjects:
+    """Objects of an informer's list, of which each watch sees some as ADDED."""
+
+    def __init__(self, routes: _Routes) -> None:
+        self._routes = routes
+        self._matches: dict[tuple[object, ...], int] = {}  # by shared_properties()
+        self._owners: set[tuple[str, OwnerRef | None]] = set()  # namespaces and controller owners that were seen
+
+    def matches(self, entry: Entry) -> int:
+        """Return the watches that see the next object, as a bit mask.
+
+        A watch that enqueues only the object's owner sees one object of each owner.
+        """
+        routes = self._routes
+        shared = routes.shared_properties(entry)
+        matches = self._matches.get(shared)
+        if matches is None:
+            matches = self._matches[shared] = routes.matches_of(EventType.ADDED, entry)
+        if matches & routes.of_owners:
+            owner = split_key(entry.key)[0], entry.controller
+            if owner in self._owners:
+                return matches & ~routes.of_owners
+            self._owners.add(owner)
+        return matches
 
 
 def _of_metadata(watch: Watch[Any]) -> Watch[Any]:
@@ -296,14 +317,15 @@ class Keys:
         overlay, routes = self._tables.overlay(resource_id), self._routes.get(resource_id)
         if overlay is None or routes is None:
             return
-        table, decided = overlay.table, Decided()
+        table, listed = overlay.table, _ListedObjects(routes)
         there = list(routes.candidates(table))
         for start in range(0, len(there), SLICE):
             part: Iterable[Entry] = there[start : start + SLICE]
             if start:  # they may have changed since the first part
                 part = [now for entry in part if (now := table.get(entry.key)) is not None]
-            for entry, matches in routes.listed(part, decided):
-                self.add_concerned(resource_id, Change.of_entry(entry), matches, listed=True)
+            for entry in part:
+                if matches := listed.matches(entry):
+                    self.add_concerned(resource_id, Change.of_entry(entry), matches, listed=True)
             yield min(SLICE, len(there) - start)
         self._add_postponed()
 

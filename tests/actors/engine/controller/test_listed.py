@@ -1,4 +1,4 @@
-"""A starting controller enqueues keys for all listed objects, with one evaluation for objects of the same owner."""
+"""A starting controller enqueues keys for all listed objects, with one evaluation for objects that are alike."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import pytest
 from kcm.actors.engine.controller.keys import SLICE, Keys
 from kcm.actors.reconciliation import Change, Interest, Watch, its_controller
 from kcm.actors.reconciliation.watches import ItsController
-from kcm.protocols.messages.watches import ORPHANS
+from kcm.protocols.messages.watches import ORPHANS, EventType
 from kcm.protocols.objects import Key, Object, encode_object
 from kcm.protocols.resources import PODS, REPLICASETS
 from kcm.runtime.logs.standard_log import quiet_log
 from kcm.runtime.scheduling.work_queue import WorkQueue
 from kcm.runtime.simulation.clock import VirtualClock
-from kcm.runtime.tables.table import Table
+from kcm.runtime.tables.audience import Audience
+from kcm.runtime.tables.table import Entry, Table
 from kcm.runtime.tables.tables import Tables
 
 
@@ -182,3 +183,19 @@ def test_second_listing_replaces_the_first() -> None:
     listing.keys.list_some()
     assert listing.taken() == [f"default/{SLICE:04}"]
     assert not listing.keys.is_listing
+
+
+def test_objects_with_different_values_of_other_indexes_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[Key] = []
+    concerned = Audience.concerned
+
+    def counting(audience: Audience, type: EventType, entry: Entry, previous: Entry | None) -> Any:
+        judged.append(entry.key)
+        return concerned(audience, type, entry, previous)
+
+    monkeypatch.setattr(Audience, "concerned", counting)
+    pods = [pod(f"a-{n}", owner=f"a-{n}", metadata={"labels": {"app": str(n)}}) for n in range(5)]
+
+    interest = Interest(owner_kinds=("ReplicaSet",), having=(("phase", ("Running",)),))
+    assert len(enqueued(*pods, to=itself, interest=interest)) == 5
+    assert judged == ["default/a-0"]
