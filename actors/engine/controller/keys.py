@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kcm.actors.reconciliation import Change, Interest, Watch
 from kcm.protocols.messages.watches import EventType
-from kcm.protocols.objects import Key, OwnerRef, split_key
+from kcm.protocols.objects import Key, OwnerRef
 from kcm.runtime.scheduling.clock import Clock
 from kcm.runtime.scheduling.work_queue import WorkQueue
 from kcm.runtime.tables.audience import Audience, Concern
@@ -56,7 +56,9 @@ class _Routes:
         self.of_owners = sum(1 << position for position, (watch, _) in enumerate(self._routes) if watch.is_of_owners)
         self._read_kinds = any(interest.owner_kinds for interest in self.interests)
         self._read_finalizers = any(interest.finalizers for interest in self.interests)
-        self._pairs = frozenset(pair for interest in self.interests for pair in interest.indexed)
+        pairs = frozenset(pair for interest in self.interests for pair in interest.indexed)
+        self._pairs = None if self._audience.is_divided else pairs  # index values that are read; None for all
+        self._read_values = self._audience.is_divided or bool(pairs)
         self._having = tuple(dict.fromkeys(fact for interest in self.interests for fact, _ in interest.having))
         self._filled = tuple(dict.fromkeys(fact for interest in self.interests for fact in interest.filled))
         indexed = [watch.interest.indexed for watch, _ in routes]
@@ -93,16 +95,20 @@ class _Routes:
 
     def shared_properties(self, entry: Entry) -> tuple[object, ...]:
         """Return what decides which watches see an object as ADDED. It is the same for many objects."""
-        facts = entry.facts
-        # The other values of indexes, such as the node of a pod, differ from object to object.
-        values = entry.values if self._audience.is_divided else [pair for pair in entry.values if pair in self._pairs]
-        return (
-            entry.controller.kind if self._read_kinds and entry.controller is not None else None,
-            tuple(values) if values else (),
-            entry.finalizers if self._read_finalizers else (),
-            tuple([getattr(facts, fact, None) for fact in self._having]) if self._having else (),
-            tuple([bool(getattr(facts, fact, None)) for fact in self._filled]) if self._filled else (),
-        )
+        shared: tuple[object, ...] = ()
+        if self._read_kinds:
+            shared = (None if entry.controller is None else entry.controller.kind,)
+        if self._read_finalizers:
+            shared += (entry.finalizers,)
+        if self._read_values:
+            # The other values of indexes, such as the node of a pod, differ from object to object.
+            pairs = self._pairs
+            shared += (entry.values if pairs is None else tuple([pair for pair in entry.values if pair in pairs]),)
+        if self._having:
+            shared += tuple([getattr(entry.facts, fact, None) for fact in self._having])
+        if self._filled:
+            shared += tuple([bool(getattr(entry.facts, fact, None)) for fact in self._filled])
+        return shared
 
     def missed(self, before: Entry, after: Entry) -> Iterator[tuple[EventType, int]]:
         """Return the watches that may have missed a change to `after`, because the informer did not see `before`."""
@@ -128,22 +134,26 @@ class _ListedObjects:
         self._matches: dict[tuple[object, ...], int] = {}  # by shared_properties()
         self._owners: set[tuple[str, OwnerRef | None]] = set()  # namespaces and controller owners that were seen
 
-    def matches(self, entry: Entry) -> int:
-        """Return the watches that see the next object, as a bit mask.
+    def matches(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, int]]:
+        """Yield the next objects that a watch sees, each with a bit mask of these watches.
 
         A watch that enqueues only the object's owner sees one object of each owner.
         """
-        routes = self._routes
-        shared = routes.shared_properties(entry)
-        matches = self._matches.get(shared)
-        if matches is None:
-            matches = self._matches[shared] = routes.matches_of(EventType.ADDED, entry)
-        if matches & routes.of_owners:
-            owner = split_key(entry.key)[0], entry.controller
-            if owner in self._owners:
-                return matches & ~routes.of_owners
-            self._owners.add(owner)
-        return matches
+        of_owners, owners, decided = self._routes.of_owners, self._owners, self._matches
+        shared_properties = self._routes.shared_properties
+        for entry in entries:
+            shared = shared_properties(entry)
+            matches = decided.get(shared)
+            if matches is None:
+                matches = decided[shared] = self._routes.matches_of(EventType.ADDED, entry)
+            if matches & of_owners:
+                owner = entry.key.partition("/")[0], entry.controller
+                if owner in owners:
+                    matches &= ~of_owners
+                else:
+                    owners.add(owner)
+            if matches:
+                yield entry, matches
 
 
 def _of_metadata(watch: Watch[Any]) -> Watch[Any]:
@@ -323,9 +333,8 @@ class Keys:
             part: Iterable[Entry] = there[start : start + SLICE]
             if start:  # they may have changed since the first part
                 part = [now for entry in part if (now := table.get(entry.key)) is not None]
-            for entry in part:
-                if matches := listed.matches(entry):
-                    self.add_concerned(resource_id, Change.of_entry(entry), matches, listed=True)
+            for entry, matches in listed.matches(part):
+                self.add_concerned(resource_id, Change.of_entry(entry), matches, listed=True)
             yield min(SLICE, len(there) - start)
         self._add_postponed()
 

@@ -158,7 +158,7 @@ REASONS = [
     (
         "job",
         "limited",
-        "has 1 active, 0 succeeded and 0 failed pods; activeDeadlineSeconds passes at 2026-01-01T00:01:45Z",
+        "has 0 active, 1 succeeded and 0 failed pods; activeDeadlineSeconds passes at 2026-01-01T00:01:45Z",
     ),
     (
         "replicaset",
@@ -168,7 +168,7 @@ REASONS = [
         "has 2 pods and needs 1; deletes 1",
     ),
     ("job", "failing", "creates pods in 9 s (backoff): has 0 active, 0 succeeded and 1 failed pods; backoffLimit 1"),
-    ("ttl-after-finished", "import", "is deleted at 2026-01-01T00:01:48Z (ttlSecondsAfterFinished)"),
+    ("ttl-after-finished", "import", "is deleted at 2026-01-01T00:01:47Z (ttlSecondsAfterFinished)"),
     (
         "cronjob",
         "minutely",
