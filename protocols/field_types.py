@@ -148,8 +148,8 @@ def _wrong_in(value: Any, shape: Shape) -> _Wrong | None:
     if isinstance(shape, list):
         if not isinstance(value, list):
             return _Wrong("", "a list", value)
-        for number, each in enumerate(value):
-            wrong = _wrong_in(each, shape[0])
+        for number, item in enumerate(value):
+            wrong = _wrong_in(item, shape[0])
             if wrong is not None:
                 return wrong.within(f"[{number}]")
         return None

@@ -133,7 +133,7 @@ class Controller(Actor):
         self._readiness = Readiness(tables)
         self._source_vitals: tuple[SourceVitals, ...] = ()
         self._published: tuple[object, ...] = ()  # the part of the last vitals that changes at all in most controllers
-        self._lists = False  # the keys of the objects that existed at the start are enqueued, or have been
+        self._listing_began = False  # for the objects that exist at the start
         self._begun = False
         self._may_begin_since = 0.0
         self._paused = self._draining = self._drained = False
@@ -342,7 +342,7 @@ class Controller(Actor):
 
     def _synced(self, table_id: str) -> None:
         self._readiness.unsynced.discard(table_id)
-        if not self._lists:
+        if not self._listing_began:
             self._begin_if_ready()
         elif self._discovered is not None and table_id in self._discovered:
             if table_id not in self._discovered.arriving:  # as below
@@ -363,8 +363,8 @@ class Controller(Actor):
     def _begin_if_ready(self) -> None:
         if not self._readiness.is_reached():
             return
-        if not self._lists:
-            self._lists = True
+        if not self._listing_began:
+            self._listing_began = True
             self._keys.add_all()
         if self._keys.is_listing:
             return

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Route = tuple[Watch[Any], WorkQueue[Any]]  # a watch, and the queue that its keys go to
 _SELF = ""
 MOST_POSTPONED = 10_000  # changes that wait for a table
-SLICE = 1000  # existing objects that are examined at once; takes up to 20 ms
+LISTED_AT_ONCE = 1000  # existing objects that are examined at once; takes up to 20 ms
 
 
 class _Routes:
@@ -308,13 +308,13 @@ class Keys:
         self._listings[resource_id] = self._listing(resource_id)
 
     def list_some(self) -> None:
-        """Enqueue the keys of the next SLICE existing objects.
+        """Enqueue the keys of the next LISTED_AT_ONCE existing objects.
 
         All objects at once would occupy the controller's actor for seconds in a large cluster. Objects that change
         between two parts are enqueued by their events as well.
         """
         examined = 0
-        while self._listings and examined < SLICE:
+        while self._listings and examined < LISTED_AT_ONCE:
             resource_id, listing = next(iter(self._listings.items()))
             part = next(listing, None)
             if part is None:
@@ -328,14 +328,14 @@ class Keys:
         if overlay is None or routes is None:
             return
         table, listed = overlay.table, _ListedObjects(routes)
-        there = list(routes.candidates(table))
-        for start in range(0, len(there), SLICE):
-            part: Iterable[Entry] = there[start : start + SLICE]
+        existing = list(routes.candidates(table))
+        for start in range(0, len(existing), LISTED_AT_ONCE):
+            part: Iterable[Entry] = existing[start : start + LISTED_AT_ONCE]
             if start:  # they may have changed since the first part
                 part = [now for entry in part if (now := table.get(entry.key)) is not None]
             for entry, matches in listed.matches(part):
                 self.add_concerned(resource_id, Change.of_entry(entry), matches, listed=True)
-            yield min(SLICE, len(there) - start)
+            yield min(LISTED_AT_ONCE, len(existing) - start)
         self._add_postponed()
 
     def add_unseen(self) -> None:

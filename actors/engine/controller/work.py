@@ -35,17 +35,7 @@ from kcm.actors.reconciliation.failures import Retry
 from kcm.actors.reconciliation.outside import Outside
 from kcm.protocols.codec import as_message, encode, encode_checked
 from kcm.protocols.errors import ACCIDENTS, clear_frames
-from kcm.protocols.messages.commands import (
-    COMMANDS,
-    Command,
-    Delete,
-    DeleteCollection,
-    Fetch,
-    Get,
-    List,
-    Submit,
-    in_words,
-)
+from kcm.protocols.messages.commands import COMMANDS, Command, Fetch, Get, List, Submit, in_words
 from kcm.protocols.messages.events import Record
 from kcm.protocols.messages.outcomes import Done, Forbidden, Outcome, Refused, Settled, Unknown
 from kcm.runtime.system.actor import Context
@@ -58,9 +48,8 @@ if TYPE_CHECKING:
 # Hint in errors of coroutines that use asyncio's waits or an async client.
 NO_LOOP = "no event loop runs in a controller: write `await kcm.call(function, …)`"
 READS = (Get, List, Fetch)
-DELETIONS = (Delete, DeleteCollection)
 MOST_NAMED = 5  # commands that the error of an overdue reconciliation names
-SINGLE = frozenset(COMMANDS)
+SINGLE = frozenset(COMMANDS)  # to look up a type; isinstance() takes longer
 ALONE = (*COMMANDS, Record, Tell, Enqueue)  # values that a reconciliation may yield; commands also in a list
 
 
@@ -360,8 +349,7 @@ class Work:
 
     def _submission(self, attempt: _Attempt, commands: list[Command], *, single: bool) -> tuple[str, bytes]:
         context, settings = self._context, self._settings
-        if any(isinstance(command, DELETIONS) for command in commands):
-            check_freshness(self._tables, commands, now=self._clock.monotonic(), stale_after=settings.stale_after)
+        check_freshness(self._tables, commands, now=self._clock.monotonic(), stale_after=settings.stale_after)
         check_readable(self._tables, commands)
         for index, command in enumerate(commands):
             if type(command) is Outside and not command.key:

@@ -15,7 +15,7 @@ from structlog.testing import LogCapture
 from structlog.typing import FilteringBoundLogger
 
 from kcm.actors.engine.controller import Controller, ControllerSettings, QueueSettings
-from kcm.actors.engine.controller.keys import SLICE
+from kcm.actors.engine.controller.keys import LISTED_AT_ONCE
 from kcm.actors.reconciliation import Enqueue, Reconciliation, RequeueAfter, Watch, delete, itself, must, patch, record
 from kcm.protocols.messages.commands import Delete, Submit
 from kcm.protocols.messages.events import Record
@@ -177,7 +177,7 @@ def test_controller_begins_once_it_is_attached_and_its_tables_are_synced(log: Fi
 
 def test_controller_with_many_objects_handles_messages_before_it_begins(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log, looks)
-    names = [f"c{number}" for number in range(3 * SLICE)]
+    names = [f"c{number}" for number in range(3 * LISTED_AT_ONCE)]
     rig.listed(*names)
     for message in (Synced(CONFIGMAPS.id), Attached(1, {}, [])):
         rig.system.tell(ME, message)
@@ -185,12 +185,12 @@ def test_controller_with_many_objects_handles_messages_before_it_begins(log: Fil
     assert rig.greeter.seen == []
     rig.settle()
     assert rig.facts()["ready"]
-    assert len(rig.greeter.seen) == 3 * SLICE
+    assert len(rig.greeter.seen) == 3 * LISTED_AT_ONCE
 
 
 def test_informer_that_is_new_while_the_controller_begins_is_listed_again(log: FilteringBoundLogger) -> None:
     rig = ControllerRig(log, looks)
-    names = [f"c{number:04}" for number in range(SLICE + 1)]
+    names = [f"c{number:04}" for number in range(LISTED_AT_ONCE + 1)]
     rig.listed(*names)
     for message in (Synced(CONFIGMAPS.id), Attached(1, {}, [])):
         rig.system.tell(ME, message)

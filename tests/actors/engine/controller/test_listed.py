@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kcm.actors.engine.controller.keys import SLICE, Keys
+from kcm.actors.engine.controller.keys import LISTED_AT_ONCE, Keys
 from kcm.actors.reconciliation import Change, Interest, Watch, its_controller
 from kcm.actors.reconciliation.watches import ItsController
 from kcm.protocols.messages.watches import ORPHANS, EventType
@@ -133,15 +133,15 @@ def test_only_indexed_objects_are_read_for_watches_of_indexed_objects(monkeypatc
 
 
 def test_many_objects_are_enqueued_in_parts() -> None:
-    listing = Listing(*[pod(f"{n:04}") for n in range(2 * SLICE + 1)], to=itself)
+    listing = Listing(*[pod(f"{n:04}") for n in range(2 * LISTED_AT_ONCE + 1)], to=itself)
 
     listing.keys.add_all()
     assert listing.keys.is_listing
-    assert listing.taken() == [f"default/{n:04}" for n in range(SLICE)]
+    assert listing.taken() == [f"default/{n:04}" for n in range(LISTED_AT_ONCE)]
     listing.keys.list_some()
-    assert listing.taken() == [f"default/{n:04}" for n in range(SLICE, 2 * SLICE)]
+    assert listing.taken() == [f"default/{n:04}" for n in range(LISTED_AT_ONCE, 2 * LISTED_AT_ONCE)]
     listing.keys.list_some()
-    assert listing.taken() == [f"default/{2 * SLICE:04}"]
+    assert listing.taken() == [f"default/{2 * LISTED_AT_ONCE:04}"]
     assert not listing.keys.is_listing
 
 
@@ -152,21 +152,21 @@ def test_objects_of_later_parts_are_enqueued_as_they_are_then() -> None:
         phases.append(change.new["status"]["phase"])
         return (change.key,)
 
-    listing = Listing(*[pod(f"{n:04}") for n in range(SLICE + 2)], to=remember)
+    listing = Listing(*[pod(f"{n:04}") for n in range(LISTED_AT_ONCE + 2)], to=remember)
     listing.keys.add_all()
     listing.taken()
-    changed = pod(f"{SLICE:04}", phase="Failed", metadata={"resourceVersion": "2"})
+    changed = pod(f"{LISTED_AT_ONCE:04}", phase="Failed", metadata={"resourceVersion": "2"})
     listing.writer.put(listing.table.make_entry(changed, encode_object(changed)))
-    listing.writer.remove(f"default/{SLICE + 1:04}", 3)
+    listing.writer.remove(f"default/{LISTED_AT_ONCE + 1:04}", 3)
 
     listing.keys.list_some()
 
-    assert listing.taken() == [f"default/{SLICE:04}"]
+    assert listing.taken() == [f"default/{LISTED_AT_ONCE:04}"]
     assert phases[-1] == "Failed"
 
 
 def test_owner_of_objects_in_several_parts_is_enqueued_once() -> None:
-    listing = Listing(*[pod(f"{n:04}", owner="a") for n in range(SLICE + 1)], to=its_controller(REPLICASETS))
+    listing = Listing(*[pod(f"{n:04}", owner="a") for n in range(LISTED_AT_ONCE + 1)], to=its_controller(REPLICASETS))
 
     listing.keys.add_all()
     assert listing.taken() == ["default/a"]
@@ -176,12 +176,12 @@ def test_owner_of_objects_in_several_parts_is_enqueued_once() -> None:
 
 
 def test_second_listing_replaces_the_first() -> None:
-    listing = Listing(*[pod(f"{n:04}") for n in range(SLICE + 1)], to=itself)
+    listing = Listing(*[pod(f"{n:04}") for n in range(LISTED_AT_ONCE + 1)], to=itself)
     listing.keys.add_all()
     listing.keys.add_all()
-    assert len(listing.taken()) == SLICE
+    assert len(listing.taken()) == LISTED_AT_ONCE
     listing.keys.list_some()
-    assert listing.taken() == [f"default/{SLICE:04}"]
+    assert listing.taken() == [f"default/{LISTED_AT_ONCE:04}"]
     assert not listing.keys.is_listing
 
 
