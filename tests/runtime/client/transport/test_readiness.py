@@ -7,6 +7,7 @@ import math
 import queue
 import select
 import socket
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -128,13 +129,15 @@ def test_lines_of_a_watch_that_may_lag_are_read_after_pauses(connect: Connect, l
 
     client = connect(loopback.serve(serve))
     received: queue.Queue[bytes | Response] = queue.Queue()
-    watch = Request(method="GET", path="/", may_lag=0.2)
+    lag = 0.2
+    watch = Request(method="GET", path="/", may_lag=lag)
     client.transport.watch(watch, client="tester", on_lines=received.put, on_end=received.put)
     assert received.get(timeout=PATIENCE) == b"first\n"
+    began = time.monotonic()
     gate.open()
     parts = list(iter(lambda: received.get(timeout=PATIENCE), Response(status=200)))
     assert b"".join(parts).split() == [b"%d" % number for number in range(50)]
-    assert len(parts) <= 3
+    assert len(parts) <= 2 + (time.monotonic() - began) / lag  # a busy machine takes longer
 
 
 @pytest.mark.parametrize(
