@@ -21,6 +21,9 @@ from kcm.protocols.objects import Object, shared_json
 from kcm.protocols.times import parse_time
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+# Facts by which the owner of a pod counts and replaces it, for Interest.changed: what selectors, is_active and
+# is_available read.
+COUNTED_FACTS = ("labels", "deleting", "phase", "ready", "ready_since")
 # A minus is the only sign, and there are no leading zeros. Source: apis/core/helper, GetDeletionCostFromPodAnnotations.
 _DELETION_COST = re.compile(r"-[0-9]+|0|[1-9][0-9]*")
 

@@ -233,7 +233,7 @@ class Index(Struct, frozen=True):
 class Facts(Struct, frozen=True):
     """Values that are derived once from each object of a resource, so that it need not be decoded to read them.
 
-    They are available as `lister.entry(key).facts`, and an Interest can name them.
+    They are available as `lister.entry(key).facts`, and an Interest can name its fields and properties.
 
     derive: returns a dataclass or named tuple of hashable values, and is annotated with it. If it raises, the object is
         unreadable (Lister.unreadable).
@@ -260,11 +260,15 @@ class Facts(Struct, frozen=True):
 
 
 def names_of_facts(derive: Callable[[Object], Any]) -> frozenset[str]:
+    """Return the names of the fields and properties of the class that `derive` is annotated to return."""
     returned = get_type_hints(derive).get("return")
     if is_dataclass(returned):
-        return frozenset(field.name for field in fields(returned))
-    # Structs of msgspec have the first attribute, named tuples the second.
-    return frozenset(getattr(returned, "__struct_fields__", getattr(returned, "_fields", ())))
+        names = [field.name for field in fields(returned)]
+    else:  # Structs of msgspec have the first attribute, named tuples the second
+        names = [*getattr(returned, "__struct_fields__", getattr(returned, "_fields", ()))]
+    if names:
+        names += [name for name, value in vars(returned).items() if isinstance(value, property)]
+    return frozenset(names)
 
 
 class ControllerSpec(Struct, frozen=True, kw_only=True):

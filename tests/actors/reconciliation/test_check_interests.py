@@ -39,4 +39,5 @@ def test_an_unknown_name_is_refused(resource: Resource, interest: Interest, erro
 
 
 def test_facts_indexes_and_namespaces_are_known() -> None:
-    check_interests((spec(PODS, Interest(changed=("node",), indexed=(("node", "n1"), ("namespace", "default")))),))
+    interest = Interest(changed=("node", "ready_since"), indexed=(("node", "n1"), ("namespace", "default")))
+    check_interests((spec(PODS, interest),))

@@ -15,6 +15,7 @@ from kcm.actors.reconciliation import ORPHANS, Change, Interest, Watch, its_cont
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.nodes import node_facts
 from kcm.protocols.objects import Key, is_deleting, labels_of, uid_of
+from kcm.protocols.pods import COUNTED_FACTS
 from kcm.protocols.resources import CONTROLLER_REVISIONS, DAEMONSETS, NODES, PODS
 from kcm.runtime.tables.tables import Tables
 
@@ -56,13 +57,14 @@ def possible_owners(change: Change, tables: Tables) -> Iterable[Key]:
 
 
 _its_daemon_set: Callable[[Change, Tables], Iterable[Key]] = its_controller(DAEMONSETS)
-_OWNED = Interest(owner_kinds=(DAEMONSETS.kind,))
+# Of several pods on a node, those that are bound to it are kept.
+_COUNTED = Interest(owner_kinds=(DAEMONSETS.kind,), changed=(*COUNTED_FACTS, "node", "target"))
 # As upstream, a revision that someone else creates with our owner reference does not enqueue the DaemonSet.
 _CHANGED = Interest(types=(EventType.MODIFIED, EventType.DELETED), owner_kinds=(DAEMONSETS.kind,))
 
 WATCHES = (
     Watch(DAEMONSETS, to=itself),
-    Watch(PODS, to=_its_daemon_set, interest=_OWNED),
+    Watch(PODS, to=_its_daemon_set, interest=_COUNTED),
     Watch(PODS, to=possible_owners, interest=Interest(owner_kinds=(ORPHANS,), changed=("labels",))),
     Watch(CONTROLLER_REVISIONS, to=_its_daemon_set, interest=_CHANGED),
     Watch(CONTROLLER_REVISIONS, to=possible_owners, interest=Interest(owner_kinds=(ORPHANS,))),

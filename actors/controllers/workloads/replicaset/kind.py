@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from kcm.actors.reconciliation import ORPHANS, Change, Interest, Watch, its_controller, itself
 from kcm.protocols.objects import Key, Object, is_deleting, key_of, labels_of, uid_of
+from kcm.protocols.pods import COUNTED_FACTS
 from kcm.protocols.resources import PODS, REPLICASETS, Resource
 from kcm.protocols.selectors import LabelSelector, label_selector_of
 from kcm.runtime.tables.tables import Tables
@@ -130,6 +131,11 @@ def matching_owners(kind: ReplicaKind) -> Callable[[Change, Tables], Iterable[Ke
 def watches(kind: ReplicaKind) -> tuple[Watch[Key], ...]:
     return (
         Watch(kind.resource, to=itself),
-        Watch(PODS, to=its_controller(kind.resource), interest=Interest(owner_kinds=(kind.resource.kind,))),
+        # The sync that creates pods also counts them.
+        Watch(
+            PODS,
+            to=its_controller(kind.resource),
+            interest=Interest(owner_kinds=(kind.resource.kind,), changed=COUNTED_FACTS, own_writes=False),
+        ),
         Watch(PODS, to=matching_owners(kind), interest=Interest(owner_kinds=(ORPHANS,), changed=("labels",))),
     )

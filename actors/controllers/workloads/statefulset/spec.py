@@ -15,6 +15,7 @@ from kcm.actors.reconciliation import ORPHANS, Change, Interest, Watch, its_cont
 from kcm.actors.reconciliation.specs import ControllerContext, ControllerSpec, Queue
 from kcm.protocols.messages.watches import EventType
 from kcm.protocols.objects import Key, make_key, split_key
+from kcm.protocols.pods import COUNTED_FACTS
 from kcm.protocols.resources import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFULSETS
 from kcm.runtime.tables.tables import Tables
 
@@ -65,7 +66,11 @@ SPEC = ControllerSpec(
             "statefulset",
             watches=(
                 Watch(STATEFULSETS, to=itself),
-                Watch(PODS, to=its_controller(STATEFULSETS), interest=Interest(owner_kinds=(STATEFULSETS.kind,))),
+                Watch(
+                    PODS,
+                    to=its_controller(STATEFULSETS),
+                    interest=Interest(owner_kinds=(STATEFULSETS.kind,), changed=COUNTED_FACTS),
+                ),
                 Watch(PODS, to=set_of_its_name, interest=Interest(owner_kinds=(ORPHANS,), changed=("labels",))),
                 Watch(PERSISTENT_VOLUME_CLAIMS, to=sets_of_claim, interest=Interest(types=(EventType.DELETED,))),
             ),
