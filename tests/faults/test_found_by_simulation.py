@@ -87,14 +87,14 @@ FOUND = {
     ),
     "the same, and the status met a conflict": Found(
         unknown_creations_are_forgotten,
-        100654,
+        0,
         "command-refused 9.81..25.42 rate=0.3 seconds=0.05 process=manager*; "
         "command-repeated 9.12..27.45 seconds=0.5 process=manager*; "
         "command-lost 1.72..34.79 rate=0.3 seconds=20 process=manager* resource=pods; server-restarted 9.48..12.92",
     ),
     "a burst of changes while nothing but errors came back, and a key waited for minutes": Found(
         early_failures_extend_the_backoff,
-        305725,
+        2,
         "command-answered 0.66..40 status=500 process=manager* resource=replicasets; "
         "watch-lagging 5..40 seconds=0.05 process=manager*",
     ),

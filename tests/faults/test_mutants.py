@@ -13,7 +13,7 @@ from tests.faults.recorded_seeds import must_be_found_by
 FIRST = {
     "a volume is detached while it is mounted": 1,
     "attachments are forgotten at a restart": 26,
-    "expectations expire": 4,
+    "expectations expire": 13,
     "a relist forgets what is gone": 4,
     "no backoff": 1,
     "a write's time begins when HTTP comes to it": 1,

@@ -1,4 +1,4 @@
-"""Which changes of its pods wake a ReplicaSet, a StatefulSet and a DaemonSet."""
+"""Changes of pods that wake a ReplicaSet, a StatefulSet or a DaemonSet: those that their syncs count."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_change_that_owners_count_wakes_them(kind: str, before: dict[str, Any], 
         {"meta": {"annotations": {"a": "b"}}},
     ],
 )
-def test_change_that_owners_do_not_count_wakes_nobody(kind: str, after: dict[str, Any]) -> None:
+def test_other_change_of_a_pod_does_not_wake_its_owner(kind: str, after: dict[str, Any]) -> None:
     assert not wakes(kind, {}, after)
 
 
