@@ -55,7 +55,7 @@ class EventsFirst(WorkQueue[K]):
             return None
         since = self._dirty.pop(key)
         self._processing[key] = now
-        self._meter.taken(len(self), now - since)
+        self._meter.taken(len(self), max(0.0, now - since))
         return key
 
     def done(self, key: K, now: float) -> None:

@@ -260,7 +260,7 @@ class Controller(Actor):
         return queue
 
     def receive(self, message: Any) -> Any:
-        answer = None
+        answer, began = None, self.clock.monotonic()
         match message:
             case WatchEvents(events=events, matches=matches):
                 for event, matched in zip(events, matches, strict=True):
@@ -299,7 +299,7 @@ class Controller(Actor):
         self._since_pump += 1
         if self._since_pump >= BATCH or self.is_last:
             self._since_pump = 0
-            self._pump()
+            self._pump(began)
         return answer
 
     @property
@@ -315,7 +315,7 @@ class Controller(Actor):
         """Serve the work queues, which earlier messages of this batch left to the next one."""
         if self._since_pump:
             self._since_pump = 0
-            self._pump()
+            self._pump(self.clock.monotonic())
 
     def _pass_on(self, message: Any) -> bool:
         """Pass a message to the reconciler and enqueue the returned keys. Return False if it takes no messages."""
@@ -385,9 +385,12 @@ class Controller(Actor):
 
     # Serving the queues.
 
-    def _pump(self) -> None:
-        """Begin the tasks that may begin, and schedule a wake-up for the next one that is due."""
-        now = self.clock.monotonic()
+    def _pump(self, now: float) -> None:
+        """Begin the tasks that may begin, and schedule a wake-up for the next one that is due.
+
+        now: when the handling of the message began. What becomes due during that is left to the wake-up, because this
+            is the only time that a replay of the message has.
+        """
         if self._keys.is_listing:
             self._keys.list_some()
         if not self._begun:

@@ -31,7 +31,7 @@ from kcm.protocols.messages.lifecycle import (
     Restarted,
     Resume,
 )
-from kcm.protocols.messages.outcomes import Done, Outcome, Refused, Settled
+from kcm.protocols.messages.outcomes import Done, Outcome, Refused, ServerFailure, Settled
 from kcm.protocols.messages.watches import EventType, Subscribe, Synced, WatchEvent, WatchEvents
 from kcm.protocols.objects import Key
 from kcm.protocols.resources import Resource
@@ -571,6 +571,25 @@ def test_key_is_requeued_at_the_earliest_requested_time(log: FilteringBoundLogge
     rig.tell(event("a"))
     rig.settle(5.5)
     assert len(rig.greeter.seen) == 3
+
+
+def test_retry_that_becomes_due_while_a_message_is_handled_waits_for_its_alarm(log: FilteringBoundLogger) -> None:
+    def writes(key: Key) -> Reconciliation:
+        yield from must(patch(CONFIGMAPS, key, {"data": {}}))
+        return None
+
+    rig = ControllerRig(log, writes)
+    rig.begin("a")
+    clock, asked = rig.world.clock, list[float]()
+
+    def take_longer_than_the_delay(*_ending: object) -> None:
+        clock.elapsed += 0.02
+
+    rig.system.endings.append(take_longer_than_the_delay)
+    clock.call_at = lambda _who, when, _what: asked.append(when)  # type: ignore[method-assign]
+    rig.answer(rig.submits[0], ServerFailure("broken"))
+    assert len(rig.greeter.seen) == 1
+    assert min(asked) < clock.elapsed
 
 
 def test_busy_controller_does_not_set_the_same_alarm_repeatedly(log: FilteringBoundLogger) -> None:
