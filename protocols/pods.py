@@ -263,7 +263,7 @@ def _maps(value: Any, field: str) -> list[Mapping[str, Any]]:
         return []
     if not isinstance(value, list):
         raise ValueError(f"{field} is a list of maps, got {value!r}")
-    for each in value:
-        if not isinstance(each, dict):
-            raise ValueError(f"{field} is a list of maps, got {each!r} in it")
+    for element in value:
+        if not isinstance(element, dict):
+            raise ValueError(f"{field} is a list of maps, got {element!r} in it")
     return value

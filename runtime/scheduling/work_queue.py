@@ -188,7 +188,7 @@ class WorkQueue(Generic[K]):
         key = self._ready.popleft()
         since = self._dirty.pop(key)
         self._processing[key] = now
-        self._meter.taken(len(self._ready), max(0.0, now - since))  # it may have been added since the turn began
+        self._meter.taken(len(self._ready), max(0.0, now - since))  # `now` may be a moment before the addition
         return key
 
     def done(self, key: K, now: float) -> None:
